@@ -1,8 +1,7 @@
 import numpy as np
-import pytest
 import torch
 
-from embedrun.batch import Tokens, TokenTable, sent
+from embedrun.batch import Tokens, TokenTable
 
 # Three texts: [10, 11], [20], [30, 31, 32].
 TABLE = TokenTable(np.array([10, 11, 20, 30, 31, 32], dtype=np.int32), np.array([0, 2, 3, 6]))
@@ -20,24 +19,3 @@ def test_join_puts_the_texts_of_all_parts_in_order():
     joined = Tokens.join([TABLE.take(np.array([1])), TABLE.take(np.array([0, 1]))])
     assert joined.ids.tolist() == [20, 10, 11, 20]
     assert joined.lengths.tolist() == [1, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "steps"),
-    [("cpu", "cuda", ["pinned", "cuda"]), ("cuda", "cuda", ["cuda"]), ("cpu", "cpu", ["cpu"])],
-)
-def test_what_is_sent_to_cuda_comes_from_pinned_memory(monkeypatch, source, target, steps):
-    class Numbers:
-        device, done = torch.device(source), []
-
-        def pin_memory(self):
-            self.done.append("pinned")
-            return self
-
-        def to(self, device, *, non_blocking):
-            assert non_blocking
-            self.done.append(device.type)
-            return self
-
-    monkeypatch.setattr(Numbers, "done", [])
-    assert sent(Numbers(), torch.device(target)).done == steps

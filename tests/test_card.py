@@ -65,15 +65,6 @@ def test_a_pooling_that_averages_over_padding_is_said_to_be_another_elsewhere(na
     assert f"`{nearest}`, and other vectors" in text
 
 
-def test_a_prompt_with_words_behind_the_text_is_done_by_hand_elsewhere(tmp_path):
-    own(tmp_path, prompt='Say "{text}":"', text_edit="angle_llm")
-    text = card(tmp_path)
-    assert 'put into the prompt ` Say "{text}":" `' in text
-    assert 'prompt = \'Say "{text}":"\'' in text
-    assert "[prompt.replace('{text}', text) for text in" in text
-    assert "embedrun also edits the text before (`angle_llm`" in text
-
-
 def test_scores_stand_beside_those_of_the_untrained_model(tmp_path):
     text = card(
         tmp_path, scores={"sts/avg/spearman": 80.0, "new": 1.0}, baseline={"sts/avg/spearman": 70.256}
@@ -93,13 +84,6 @@ def test_data_stand_with_their_licences_and_their_ids_on_the_hub(tmp_path):
     assert yaml.safe_load(text.split("---\n")[1])["datasets"] == ["stanfordnlp/snli"]
     assert "| snli | pairs | CC BY-SA 4.0 |\n| mine |  | not known |" in text
     assert "5 steps. Seed 1." in text
-
-
-def test_a_folder_of_this_machine_is_no_base_model_for_the_hub(tmp_path):
-    text = card(tmp_path, base_model=str(tmp_path))
-    assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
-    assert f"a model of the folder `{tmp_path.name}`" in text
-    assert str(tmp_path.parent) not in text
 
 
 def test_the_hub_reads_the_scores_of_a_card(tmp_path):

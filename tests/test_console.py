@@ -14,7 +14,6 @@ from embedrun.console import (
     number,
     numbers,
     room,
-    say,
     score,
     score_text,
 )
@@ -32,21 +31,6 @@ from embedrun.console import (
 )
 def test_clean_replaces_every_control_character_and_nothing_else(text: str, cleaned: str):
     assert clean(text) == cleaned
-
-
-def test_a_reader_that_leaves_ends_nothing(monkeypatch: pytest.MonkeyPatch):
-    read, write = os.pipe()
-    with open(write, "w", encoding="ascii") as out, open(os.dup(write), "w", encoding="ascii") as error:
-        monkeypatch.setattr("sys.stdout", out)
-        monkeypatch.setattr("sys.stderr", error)
-        ignore_broken_pipes()
-        print("one ±", flush=True)
-        assert os.read(read, 99) == b"one \\xb1\n"
-        os.close(read)
-        print("two", flush=True)
-        say("three")
-        console.sys.stdout.close()
-        console.sys.stderr.close()
 
 
 def test_a_full_disk_is_a_fault(monkeypatch: pytest.MonkeyPatch):
@@ -142,13 +126,6 @@ def test_a_terminal_gets_a_bar_and_no_control_character_of_the_note(monkeypatch)
 )
 def test_a_score_has_the_digits_of_its_range_and_is_never_minus_zero(key, value, plain, page):
     assert (score_text(key, value), score(key, value)) == (plain, page)
-
-
-def test_scores_are_in_units_that_are_named_once():
-    keys = ("sts/avg/spearman", "sts/avg/spearman_clean", "sts/avg/pearson", "senteval/mr/accuracy_std")
-    assert console.units(keys) == "Spearman × 100, Pearson × 100, accuracy %"
-    assert console.units(["mteb/STS22/ndcg_at_10", "flickr30k/recall_at_5"]) == "ndcg_at_10 × 100, recall %"
-    assert console.units(["geometry/uniformity"]) == ""
 
 
 def test_only_finite_numbers_are_numbers():

@@ -1,7 +1,6 @@
 """What README, CONTRIBUTING and docs/ show is there: commands, options, choices, files, links, targets."""
 
 import contextlib
-import inspect
 import io
 import re
 import shlex
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from embedrun import errors, family
+from embedrun import errors
 from embedrun.cli import COMMANDS
 from embedrun.commands import reproduce, table, tune
 from embedrun.commands.command_line import Parser
@@ -53,7 +52,6 @@ PLANS = {
 # Words that stand for something; those of folders are made as folders.
 STANDS_FOR = {"WORD": "train", "TABLE": "angle/table4", "LABEL": "cls"}
 FOLDERS = ("DIR", "RUN_DIR", "RUN_A", "RUN_B", "MODEL", "MINILM", "outputs/angle_stsb", "scored")
-GROUPS = "backbone|pooling|loss|dataset|training|gpu|evaluation|tracking"
 _ENDS = {"&&", "|", ";", ">"}
 
 
@@ -181,62 +179,11 @@ def spans(text: str) -> set[str]:
     return {span.strip("'") for span in re.findall(r"`([^`]+)`", plain)}
 
 
-def unknown_options(text: str) -> set[str]:
-    """Options between backticks that no command takes."""
-    known = set(re.findall(r"^\| `([\w.]+)` \|", TEXTS["docs/options.md"], re.MULTILINE))
-    found = set()
-    for span in spans(text):
-        if named := re.match(rf"\+?((?:{GROUPS})(?:\.[\w<>]+)+)(?:=|$)", span):
-            path = named[1]
-            if path not in known and not of_a_family(path):
-                found.add(path)
-    return found
-
-
-def of_a_family(path: str) -> bool:
-    """Whether a member of an open family has the option."""
-    for kind, prefix, every in (
-        ("loss", "loss.terms.", {"weight", "name", "views"}),
-        ("evaluation", "evaluation.tasks.", {"name"}),
-        ("dataset", "dataset.", {"name", "prompts"}),
-    ):
-        if path.startswith(prefix):
-            member, _, option = path.removeprefix(prefix).rpartition(".")
-            members = family.names(kind) if member in ("", "<term>", "<task>") else (member,)
-            taken = {
-                name
-                for one in members
-                if one in family.names(kind)
-                for name in inspect.signature(family.find(kind, one).__init__).parameters
-            }
-            return option in taken | every
-    return False
-
-
-@pytest.mark.parametrize("page", [page for page in TEXTS if page != "docs/options.md"])
-def test_an_option_between_backticks_is_one(page):
-    assert unknown_options(TEXTS[page]) == set()
-
-
-def test_an_option_that_is_none_would_be_seen():
-    text = (
-        "`training.batchsize` `training.lr` `loss.terms.angle.delt=1` `loss.terms.<term>.name` `dataset.file`"
-    )
-    assert unknown_options(text) == {"training.batchsize", "loss.terms.angle.delt", "dataset.file"}
-
-
 @pytest.mark.parametrize("page", TEXTS)
 def test_a_choice_between_backticks_is_one(page):
     groups = presets.groups()
     named = [re.fullmatch(r"\+?(\w+)=([a-z]\w*)", span) for span in spans(TEXTS[page])]
     assert [one[0] for one in named if one and one[2] not in groups.get(one[1], [one[2]])] == []
-
-
-@pytest.mark.parametrize("group", ["loss", "evaluation"])
-def test_the_table_of_a_group_has_every_choice_and_no_other(group):
-    page = {"loss": "docs/losses.md", "evaluation": "docs/evaluation.md"}[group]
-    rows = [line.split("|")[1] for line in TEXTS[page].splitlines() if line.startswith("| `")]
-    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == set(presets.groups()[group])
 
 
 @pytest.mark.parametrize("page", TEXTS)

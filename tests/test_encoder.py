@@ -8,7 +8,6 @@ import pytest
 import torch
 from minilm import minilm_folder
 
-from embedrun import console
 from embedrun.backbone import packed, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
@@ -177,10 +176,6 @@ def test_a_repeated_text_is_computed_once_and_given_at_every_place():
     assert vectors.dtype == np.float32
 
 
-def test_no_texts_give_an_empty_array_of_the_right_width():
-    assert tiny().encode([]).shape == (0, 16)
-
-
 def test_one_text_gives_one_vector():
     encoder = tiny()
     alone = encoder.encode("a cat")
@@ -211,15 +206,6 @@ def test_normalize_embeddings_gives_length_1_to_a_model_that_does_not_scale():
     np.testing.assert_allclose(unit, plain / lengths, rtol=0, atol=1e-6)
     scaled = tiny(PoolingConfig(normalize=True)).encode(TEXTS, scaled=False, normalize_embeddings=True)
     np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1, atol=1e-6)
-
-
-def test_a_progress_bar_is_shown_on_request_alone(monkeypatch, capsys):
-    monkeypatch.delenv("EMBEDRUN_QUIET", raising=False)
-    monkeypatch.setattr(console, "_PLAIN_LINE_SECONDS", 0)
-    tiny().encode(TEXTS)
-    assert capsys.readouterr().err == ""
-    tiny().encode(TEXTS, show_progress_bar=True)
-    assert "encode 5/5 texts" in capsys.readouterr().err
 
 
 def test_similarity_is_the_matrix_of_cosines():
@@ -259,11 +245,6 @@ def test_forward_gives_the_vectors_of_encode_with_a_gradient():
     vectors[:, 0].sum().backward()
     trained = {name for name, weight in encoder.named_parameters() if weight.grad is not None}
     assert trained == {name for name, weight in encoder.named_parameters() if weight.requires_grad}
-
-
-def test_two_seeds_give_two_models_and_one_seed_one():
-    assert np.array_equal(tiny(seed=5).encode(TEXTS), tiny(seed=5).encode(TEXTS))
-    assert not np.array_equal(tiny(seed=5).encode(TEXTS), tiny(seed=6).encode(TEXTS))
 
 
 @pytest.mark.parametrize("name", POOLINGS)
@@ -323,14 +304,6 @@ def test_a_pooling_that_is_not_ours_is_refused_and_ours_are_named(tmp_path):
     assert Encoder.build(BackboneConfig(name=str(tmp_path)), PoolingConfig(name="max"), seed=0).dim == 16
 
 
-@pytest.mark.parametrize(
-    ("mode", "name"), [("weightedmean", "weighted_mean"), ("lasttoken", "last_token"), ("cls", "cls")]
-)
-def test_a_pooling_of_sentence_transformers_is_ours_by_our_name(mode, name, tmp_path):
-    declare(tmp_path, ["Transformer", "Pooling"], {"pooling_mode": mode})
-    assert Encoder.load(tmp_path).pooling.name == name
-
-
 @pytest.mark.parametrize(("name", "share"), [("mean_padded_legacy", 0), ("cls_last_mean_padded_legacy", 0.5)])
 def test_the_legacy_poolings_pad_every_text_alike_and_warn(name, share, capsys):
     encoder = tiny(PoolingConfig(name=name, padded_to=7))
@@ -385,8 +358,3 @@ def test_a_prompt_is_that_of_the_configuration_else_that_of_the_files(tmp_path):
     for template, prompt in (("a {text}", Prompt("a {text}")), ("{text}", None)):
         config = BackboneConfig(name=str(tmp_path), prompt=template)
         assert Encoder.build(config, PoolingConfig(), seed=0).prompt == prompt
-
-
-def test_a_prompt_longer_than_what_the_backbone_reads_is_refused():
-    with pytest.raises(ConfigError, match=r"backbone\.prompt: takes 13 tokens by itself"):
-        tiny(prompt="dogs " * 11 + "{text}")

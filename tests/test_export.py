@@ -2,9 +2,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoTokenizer
 
 from embedrun import export
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
@@ -96,30 +93,6 @@ def test_words_that_are_asked_for_by_name_are_carried_on(tmp_path):
     encoder.use(Prompt("wide {text}"))
     encoder.save(tmp_path / "other")  # whose texts were read in other words
     assert set(prompts_of(tmp_path / "other")["prompts"].values()) == {"wide "}
-
-
-def test_a_pooler_that_the_first_files_lacked_is_not_in_the_saved_ones(tmp_path):
-    tiny(PoolingConfig(name="mean")).save(tmp_path / "whole")
-    weights = load_file(tmp_path / "whole" / "model.safetensors")
-    kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}
-    assert len(kept) == len(weights) - 2
-    save_file(kept, tmp_path / "whole" / "model.safetensors", metadata={"format": "pt"})
-    Encoder.load(tmp_path / "whole").save(tmp_path / "again")
-    assert load_file(tmp_path / "again" / "model.safetensors").keys() == kept.keys()
-
-
-def test_transformers_loads_every_weight_and_the_tokenizer(tmp_path):
-    encoder = tiny(PoolingConfig(name="first_last_mean", first_layer=0)).eval()
-    encoder.save(tmp_path)
-    model, report = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
-    assert not report["missing_keys"]
-    assert not report["unexpected_keys"]
-    inputs = AutoTokenizer.from_pretrained(tmp_path)(
-        TEXTS[:1], return_tensors="pt", truncation=True, max_length=8
-    )
-    with torch.no_grad():
-        expected = encoder.backbone.model(**inputs).last_hidden_state
-        torch.testing.assert_close(model.eval()(**inputs).last_hidden_state, expected)
 
 
 def test_the_files_say_in_the_old_keys_how_vectors_are_made(tmp_path):

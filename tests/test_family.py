@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from embedrun import family
-from embedrun.dataset import named
 
 pytestmark = pytest.mark.usefixtures("_alone")
 
@@ -100,14 +99,6 @@ def test_a_member_that_cannot_be_had_is_one_message_with_its_package(refused, op
         f"embedrun.{kind}: {name} = plug_{name}:Member of the package plugged 1.2 cannot be used "
         f"({BROKEN[name][1]}); mend or uninstall that package, or leave the name out\n"
     )
-
-
-@pytest.mark.usefixtures("_broken")
-def test_commands_that_do_not_use_it_are_not_affected(embedrun):
-    assert "stsb" in named.words()
-    assert not {*BROKEN} & {*named.words()}
-    assert "exits" in embedrun("train", "--help", "dataset").out
-    assert embedrun("data", "list").code == 0
 
 
 MINE: dict[str, Any] = {

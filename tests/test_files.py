@@ -15,7 +15,6 @@ from embedrun.config import presets
 from embedrun.errors import ConfigError, DataError, EmbedrunError
 from embedrun.files import (
     Lock,
-    copy_mode,
     is_alive,
     only_writer,
     open_lock,
@@ -47,10 +46,6 @@ def write(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 def content(folder: Path) -> dict[str, str]:
     """The text of every file below a folder, by its name."""
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
-
-
-def mode(path: Path) -> int:
-    return path.stat().st_mode & 0o777
 
 
 def test_a_whole_file_is_on_the_disk_before_it_has_its_name_and_its_name_is_when_it_is_done(tmp_path, write):
@@ -131,16 +126,6 @@ def test_published_bytes_stay_unless_they_may_be_replaced(tmp_path):
         assert path.read_bytes() == left
 
 
-def test_files_get_the_mode_of_another_and_folders_keep_theirs(tmp_path):
-    for name, given in (("like", 0o640), ("private", 0o600), ("wide", 0o666)):
-        (tmp_path / name).touch()
-        (tmp_path / name).chmod(given)
-    (tmp_path / "folder").mkdir(mode=0o700)
-    copy_mode(tmp_path / "like", tmp_path.iterdir())
-    assert [mode(tmp_path / name) for name in ("like", "private", "wide")] == [0o640] * 3
-    assert mode(tmp_path / "folder") == 0o700
-
-
 def test_a_lock_has_one_holder_and_leaves_what_is_in_its_file(tmp_path):
     (tmp_path / "lock").write_text("mine")
     first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
@@ -213,13 +198,3 @@ def test_a_damaged_file_of_ours_is_named_with_the_reason_and_the_next_step():
     says = r"x.json: not a list \(KeyError: 'rows'\); name another"
     with pytest.raises(DataError, match=says), files.as_written(Path("x.json"), "a list", "name another"):
         raise KeyError("rows")
-
-
-def test_a_tilde_is_the_home_of_a_user_who_is_there_and_the_cache_is_where_xdg_says(monkeypatch):
-    monkeypatch.setenv("HOME", "/of/alice")
-    assert files.expanded("~/a.csv") == Path("/of/alice/a.csv")
-    assert files.expanded("~nobody-of-this-name.csv") == Path("~nobody-of-this-name.csv")
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert files.user_cache() == Path("/of/alice/.cache/embedrun")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert files.user_cache() == Path("/cache/embedrun")

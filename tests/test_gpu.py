@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from embedrun.config import GpuConfig
-from embedrun.gpu import Compute, problems, start
+from embedrun.gpu import problems, start
 
 
 @pytest.fixture(autouse=True)
@@ -65,26 +65,10 @@ def test_compiling_on_a_cpu_needs_a_compiler(no_cuda, monkeypatch, tmp_path):
     assert problems(GpuConfig(compile=True)) == []
 
 
-def test_deterministic_refuses_a_workspace_that_cublas_would(no_cuda, monkeypatch):
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "4096")
-    (problem,) = problems(GpuConfig(deterministic=True))
-    assert problem.startswith("gpu.deterministic: needs the environment variable CUBLAS_WORKSPACE_CONFIG")
-    assert problem.endswith("it is '4096'")
-    assert problems(GpuConfig()) == []
-
-
 def test_threads_that_are_asked_for_are_set(no_cuda, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     start(GpuConfig(threads=3))
     assert torch.get_num_threads() == 3
-
-
-def test_without_either_the_cores_of_this_process_are_used_not_those_of_the_machine(no_cuda, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5})
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    start(GpuConfig())
-    assert torch.get_num_threads() == 2
 
 
 def test_each_process_has_a_device_of_its_own(old_cuda, monkeypatch):
@@ -101,14 +85,6 @@ def test_deterministic_refuses_other_kernels(no_cuda, monkeypatch):
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
     assert torch.backends.cudnn.deterministic
     assert not torch.backends.cudnn.benchmark
-
-
-@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
-def test_the_forward_pass_computes_in_the_training_precision(precision: str, dtype: torch.dtype):
-    with Compute(torch.device("cpu"), precision).autocast():
-        product = torch.ones(2, 2) @ torch.ones(2, 2)
-    assert product.dtype == dtype
-    assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
 def test_the_compiler_asks_no_process_that_runs_files_of_the_current_folder(monkeypatch):

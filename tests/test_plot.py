@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from embedrun import plot
-from embedrun.plot import Mean, against, history, means, rating_groups, sweep
+from embedrun.plot import Mean, against, history, means, sweep
 
 
 @pytest.fixture
@@ -79,28 +79,6 @@ def test_density_counts_every_pair_in_one_of_six_groups_and_in_all(tmp_path: Pat
     assert (tmp_path / "density.png").read_bytes().startswith(PNG)
 
 
-RATINGS = np.array([0, 0.49, 0.5, 1, 2.5, 3.8, 4.2, 4.99, 5, 5.0])
-
-
-def test_ratings_from_0_to_5_are_grouped_between_whole_ones_and_5_is_alone():
-    names, group = rating_groups(RATINGS)
-    assert names == ["0 to 1", "1 to 2", "2 to 3", "3 to 4", "4 to 5", "5"]
-    assert group.tolist() == [0, 0, 0, 1, 2, 3, 4, 4, 5, 5]
-
-
-def test_the_gold_scores_of_the_groups_stand_beside_their_cosines(tmp_path: Path, axes):
-    gold = np.array([0.0, 0.0, 3.0])
-    plot.density(gold, np.array([0.2, 0.2, 0.9]), "toy", tmp_path / "density.png")
-    peaks = []
-    for axis in axes:
-        strips = [strip.get_paths()[0].vertices for strip in axis.collections]  # (points, 2) each
-        peaks.append([strip[strip[:, 1].argmax(), 0] for strip in (strips[0], strips[5])])
-    # A fine grid of 256 points: 1 / 255 of the axis is as near as a peak comes.
-    assert peaks[0] == pytest.approx([0.2, 0.9], abs=1 / 255)
-    assert peaks[1] == pytest.approx([0, 3], abs=3 / 255)
-    assert [axis.get_xlabel() for axis in axes] == ["cosine", "gold score"]
-
-
 def test_distribution_draws_every_pair_and_the_share_of_each_score(tmp_path: Path, axes):
     gold, cosine = np.array([1.0, 1.0, 1.0, 5.0]), np.array([0.11, 0.12, 0.92, 0.93])
     plot.distribution(gold, cosine, "toy", tmp_path / "scores.png")
@@ -116,16 +94,6 @@ def test_distribution_draws_every_pair_and_the_share_of_each_score(tmp_path: Pat
     assert (tmp_path / "scores.png").read_bytes().startswith(PNG)
 
 
-@pytest.mark.parametrize(
-    ("gold", "cosine"),
-    [([2.0], [0.3]), ([3.0, 3.0, 3.0], [0.1, 0.5, 0.9]), ([0.0, 2.0, 5.0], [0.7] * 3), ([0.0, 1.0], [-1, 1])],
-)
-def test_awkward_pairs_are_drawn(tmp_path: Path, gold, cosine):
-    plot.density(np.array(gold), np.array(cosine, dtype=float), "$x_{", tmp_path / "a.png")
-    plot.distribution(np.array(gold), np.array(cosine, dtype=float), "$x_{", tmp_path / "b.png")
-    assert all((tmp_path / name).read_bytes().startswith(PNG) for name in ("a.png", "b.png"))
-
-
 def test_a_histogram_shows_the_share_of_each_group(tmp_path: Path, axes):
     groups = {"many": np.array([0.0, 0.0, 0.0, 1.0]), "few": np.array([1.0])}
     plot.histogram(groups, "cosine", "toy", tmp_path / "histogram.png")
@@ -136,35 +104,6 @@ def test_a_histogram_shows_the_share_of_each_group(tmp_path: Path, axes):
     words = [text.get_text() for text in axes[0].get_legend().get_texts()]
     assert words == ["many (n=4, mean 0.25)", "few (n=1, mean 1.00)"]
     assert (tmp_path / "histogram.png").read_bytes().startswith(PNG)
-
-
-def test_lengths_are_one_violin_a_split_on_a_logarithmic_scale(tmp_path: Path, axes):
-    splits = {"train": np.array([1, 10, 100, 1000]), "dev": np.array([600, 700]), "test": np.array([0, 1])}
-    plot.lengths(splits, "words", 512, tmp_path / "lengths.png")
-    labels = [label.get_text() for label in axes[0].get_xticklabels()]
-    assert labels == [
-        "train\nn=4, 25.0 % over 512",
-        "dev\nn=2, 100.0 % over 512",
-        "test\nn=2, 0.0 % over 512",
-    ]
-    heights = [path.vertices[:, 1] for path in (body.get_paths()[0] for body in axes[0].collections[:3])]
-    assert (heights[0].min(), heights[0].max()) == pytest.approx((0, 3))
-    assert heights[2].max() == 0  # an empty text counts as one of length 1
-    assert axes[0].lines[0].get_ydata()[0] == pytest.approx(np.log10(512))
-    assert (tmp_path / "lengths.png").read_bytes().startswith(PNG)
-
-
-SIX = [f"sentence {number}" for number in range(6)]
-
-
-def test_each_sentence_has_points_of_its_own_shape_and_grey(tmp_path: Path, axes):
-    points = np.arange(24.0).reshape(6, 2, 2)
-    plot.dropout_map(points, SIX, "toy", tmp_path / "map.png")
-    (axis,) = axes
-    assert [line.get_xydata().tolist() for line in axis.lines] == points.tolist()
-    assert len({line.get_marker() for line in axis.lines}) == 6
-    assert [text.get_text() for text in axis.get_legend().get_texts()][1] == "b: sentence 1"
-    assert (tmp_path / "map.png").read_bytes().startswith(PNG)
 
 
 def test_saturation_draws_the_shares_the_gradient_and_both_ends_of_the_zone(tmp_path: Path, axes):

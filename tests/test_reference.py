@@ -40,30 +40,6 @@ def test_a_member_as_it_is_written_has_the_options_of_its_class(kind: str, name:
     assert inspect.getdoc(cls) == found.doc
 
 
-@pytest.mark.parametrize("root", reference.COMMANDS)
-@pytest.mark.parametrize("width", [80, 120])
-def test_every_option_has_a_line_that_fits(root: str, width: int):
-    lines = reference.overview(root, width).splitlines()
-    assert max(map(len, lines)) <= width
-    starts = [line.split()[0].partition("=")[0] for line in lines if line.startswith("  ")]
-    assert {one.name for one in reference.every_option(root)} <= set(starts)
-    assert {group for group in reference.groups_of(root)} <= set(starts)
-
-
-def test_a_line_has_default_range_and_unit():
-    lines = reference.overview("train", 120).splitlines()
-    rest = "a number; above 0 and at most 1; share of the training rows, drawn by the ..."
-    assert f"  training.data_fraction=1.0        {rest}" in lines
-    assert (
-        "  training.schedule=linear          one of linear, cosine, constant; after warm-up: linear"
-        in "\n".join(lines)
-    )
-    (model,) = [
-        line for line in reference.overview("evaluate", 80).splitlines() if line.startswith("  model ")
-    ]
-    assert model.split()[:4] == ["model", "to", "be", "given;"]
-
-
 @pytest.mark.parametrize(
     ("topic", "words"),
     [

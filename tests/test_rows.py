@@ -107,13 +107,3 @@ def test_distinct_texts_have_one_place_whether_mapped_or_listed(mapped):
     for column in (mapped, list(mapped)):
         texts, places = Rows("texts", "train", "text", {"text": column}).distinct(["text"])
         assert (list(texts), places["text"].tolist()) == (["l0", "l1", "l2", "l3", "l4"], [0, 1, 2, 3, 4, 0])
-
-
-def test_distinct_texts_of_two_tables_or_of_a_list_beside_one_are_told_apart(mapped, tmp_path):
-    (tmp_path / "b.txt").write_text("l1\nnew\n")
-    other = Texts(path=str(tmp_path / "b.txt")).read("train", Store(tmp_path)).texts["text"]
-    for right in (other, list(other)):
-        columns = {"left": MappedTexts(mapped.table, np.array([0, 1])), "right": right}
-        texts, places = Rows("pairs", "train", "pair", columns).distinct(["left", "right"])
-        assert list(texts) == ["l0", "l1", "new"]
-        assert {view: own.tolist() for view, own in places.items()} == {"left": [0, 1], "right": [1, 2]}

@@ -72,27 +72,6 @@ def test_a_second_signal_does_not_cut_short_what_tidies_up_but_a_second_ctrl_c_d
     assert type(caught.value) is KeyboardInterrupt
 
 
-def test_a_second_ctrl_c_does_not_wait_for_the_step():
-    done = []
-
-    def step() -> None:
-        send(signal.SIGINT)
-        done.append("noted")
-        send(signal.SIGINT)
-        done.append("not reached")
-
-    with pytest.raises(KeyboardInterrupt), Deferred():
-        step()
-    assert done == ["noted"]
-
-
-def test_a_signal_from_before_is_raised_where_no_step_is_under_way():
-    with contextlib.suppress(Terminated), Deferred() as stop:
-        send(signal.SIGTERM)
-        with pytest.raises(Terminated), stop.at_once():
-            pytest.fail("began")
-
-
 @pytest.mark.parametrize(("pressed", "at_once"), [(1, []), (2, [130])])
 def test_after_a_second_ctrl_c_no_thread_is_waited_for(monkeypatch, pressed, at_once):
     left = []

@@ -128,20 +128,6 @@ def test_a_saved_adapter_is_small_and_loads_here_and_in_other_libraries(base, tm
         torch.testing.assert_close(theirs(ids).last_hidden_state, mine(ids).last_hidden_state)
 
 
-def test_a_loaded_adapter_can_be_trained_further_but_not_get_another(base, tmp_path):
-    trained(base).save(tmp_path / "model")
-    config = BackboneConfig(name=str(tmp_path / "model"))
-    free = [
-        name
-        for name, weight in Encoder.build(config, base[1], seed=0).named_parameters()
-        if weight.requires_grad
-    ]
-    assert free
-    assert all(".lora_" in name for name in free)
-    with pytest.raises(ConfigError, match="is an adapter itself"):
-        build((tmp_path / "model", base[1]))
-
-
 def test_an_adapter_trained_under_a_language_model_head_is_read(base, tmp_path):
     wanted = trained(base).encode(TEXTS)
     trained(base).save(tmp_path / "model")
@@ -265,27 +251,6 @@ def test_a_step_on_weights_in_four_bits_moves_the_adapter_alone(tmp_path):
 
 MACHINE_QLORA = BackboneConfig(name="x", adapter=AdapterConfig(quantize="nf4"))
 FLASH = BackboneConfig(name="x", attention="flash_attention_2")
-
-
-@pytest.fixture
-def has(monkeypatch):
-    """Make the machine one with or without CUDA and packages."""
-
-    def make(*, cuda: bool, packages: tuple[str, ...] = ()) -> None:
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
-        for module in (adapter,):
-            monkeypatch.setattr(module, "find_spec", lambda name: name if name in packages else None)
-
-    return make
-
-
-def test_four_bits_without_cuda_and_bitsandbytes_name_both(has):
-    has(cuda=False)
-    first, second = adapter.machine_problems(MACHINE_QLORA)
-    assert "backbone.adapter.quantize: nf4 needs a CUDA device" in first
-    assert "needs bitsandbytes; pip install '.[qlora]'" in second
-    has(cuda=True, packages=("bitsandbytes",))
-    assert adapter.machine_problems(MACHINE_QLORA) == []
 
 
 @pytest.mark.parametrize(

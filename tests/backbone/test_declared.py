@@ -26,14 +26,6 @@ OLD = [
     {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
     {"idx": 2, "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
 ]
-NEW = [
-    {"idx": 0, "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
-    {
-        "idx": 1,
-        "path": "1_Pooling",
-        "type": "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
-    },
-]
 
 
 def test_old_keys_give_pooling_normalisation_and_length(tmp_path):
@@ -44,18 +36,6 @@ def test_old_keys_give_pooling_normalisation_and_length(tmp_path):
         {"max_seq_length": 77},
     )
     assert read(tmp_path) == Declared(pooling="cls", normalize=True, max_length=77)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"pooling_mode": ["cls", "mean"]},
-        {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
-    ],
-)
-def test_several_modes_are_named_together(tmp_path, config):
-    write(tmp_path, NEW, config)
-    assert read(tmp_path).pooling == "cls+mean"
 
 
 HEAD = {"in_features": 8, "out_features": 8, "bias": True, "activation_function": "torch.nn.Tanh"}
@@ -120,11 +100,6 @@ def test_the_words_that_stand_before_every_text_are_the_prompt(tmp_path):
 def test_words_that_must_be_asked_for_are_no_prompt_and_are_kept_by_name(name, tmp_path):
     found = prefixed(tmp_path, name)
     assert (found.prompt, found.named) == (None, {"query": "query: "})
-
-
-def test_a_pooling_that_leaves_the_words_out_is_not_ours(tmp_path):
-    found = prefixed(tmp_path, "query", {"include_prompt": False})
-    assert (found.pooling, found.prompt) == ("mean without the tokens of the prompt", None)
 
 
 def test_our_own_file_gives_prompt_and_edit_and_a_faulty_one_is_the_files_fault(tmp_path):

@@ -75,12 +75,6 @@ def test_a_run_without_a_model_says_its_state_and_how_to_go_on(tmp_path):
         files.locate(str(tmp_path))
 
 
-def test_a_mistyped_path_is_answered_with_the_nearest_folder(tmp_path):
-    model_folder(tmp_path / "angle_bert")
-    with pytest.raises(DataError, match="no such folder; did you mean 'angle_bert'"):
-        files.locate(str(tmp_path / "angel_bert"))
-
-
 def test_a_folder_that_is_no_model_is_refused_for_what_it_lacks(tmp_path):
     with pytest.raises(DataError, match=r"no config\.json"):
         files.locate(str(tmp_path))

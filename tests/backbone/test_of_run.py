@@ -69,16 +69,6 @@ def test_a_checkpoint_gives_the_vectors_of_the_encoder_that_was_saved(base, tmp_
     np.testing.assert_allclose(vectors(step_of(tmp_path / "run")), expected, atol=1e-6)
 
 
-def test_the_prompt_is_that_of_use(base, tmp_path):
-    backbone = BackboneConfig(name=base, prompt="query: {text}")
-    encoder = trained(tmp_path / "run", backbone, PoolingConfig(), prompt="the {text}")
-    found = Encoder.load(step_of(tmp_path / "run"))
-    assert encoder.prompt is not None
-    assert encoder.prompt.template == "query: {text}"
-    assert found.prompt is not None
-    assert found.prompt.template == "the {text}"
-
-
 def test_a_checkpoint_can_be_trained_on_and_saved(base, tmp_path):
     encoder = trained(tmp_path / "first", BackboneConfig(name=base), PoolingConfig(name="cls"))
     step = step_of(tmp_path / "first")

@@ -83,15 +83,6 @@ def test_few_tokens_and_recorded_gradients_leave_the_layers_alone(model):
     assert model[0].weight.grad is not None
 
 
-def test_a_layer_in_bfloat16_gives_bfloat16_as_under_autocast(model):
-    inputs = torch.linspace(-1, 1, 240).reshape(10, 24)
-    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-        plain = model(inputs)
-        found = compute(model, inputs, dtype=torch.bfloat16)
-    assert found.dtype == plain.dtype == torch.bfloat16
-    torch.testing.assert_close(found, plain, rtol=0, atol=0.01)
-
-
 @pytest.mark.parametrize("padding", [True, False])
 @pytest.mark.parametrize(("texts", "tokens"), [(4, 3), (4, 17), (4, LONG), (600, 20)])  # the last: in parts
 def test_attention_is_that_of_torch(texts, tokens, padding):

@@ -126,13 +126,6 @@ def test_weights_that_lack_a_layer_are_refused_but_a_lacking_pooler_is_not(folde
         read(folder, attention="sdpa")
 
 
-def test_a_head_beside_the_layers_is_left_out(folder):
-    weights = load_file(folder / "model.safetensors")
-    weights |= {"cls.predictions.0.weight": torch.zeros(2), "mtp.layers.1.weight": torch.zeros(2)}
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    read(folder, attention="sdpa")
-
-
 def test_a_pooler_that_the_file_lacks_depends_on_the_seed_alone(folder):
     weights = load_file(folder / "model.safetensors")
     kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}

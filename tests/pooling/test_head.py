@@ -13,7 +13,6 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.gpu import Compute
 from embedrun.pooling import behind, new_head, read_head
-from embedrun.training import checkpoint
 from embedrun.training.step import Stepper
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
@@ -49,14 +48,6 @@ def test_the_layer_is_tanh_of_a_linear_one():
     assert behind(layer, torch.tensor([[3.0, 2.0]])).item() == pytest.approx(math.tanh(-0.25))
 
 
-def test_the_layer_computes_in_float32_under_autocast():
-    layer, vectors = nn.Linear(16, 16), torch.randn(4, 16)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = behind(layer, vectors)
-    assert found.dtype == torch.float32
-    assert torch.equal(found, behind(layer, vectors))
-
-
 def test_a_new_head_has_the_weights_of_a_new_bert_and_its_seed_alone_decides_them():
     model = tiny(TRAINING_ONLY).backbone.model
     model.config.hidden_size = 400  # enough weights to measure
@@ -77,15 +68,6 @@ def test_training_has_the_head_and_encoding_has_not():
     assert np.array_equal(encoder.encode(TEXTS), plain.encode(TEXTS))
     expected = torch.tanh(trained(plain) @ encoder.head.weight.T + encoder.head.bias)
     torch.testing.assert_close(trained(encoder), expected)
-
-
-def test_a_checkpoint_gives_a_training_run_its_head_back(tmp_path):
-    encoder, other = tiny(TRAINING_ONLY, seed=1), tiny(TRAINING_ONLY, seed=2)
-    saved = checkpoint.save(
-        tmp_path, step=1, model=encoder, optimizer=torch.optim.SGD(encoder.parameters()), state={}
-    )
-    checkpoint.load_weights(saved, other)
-    assert torch.equal(trained(encoder), trained(other))
 
 
 def test_a_saved_model_has_no_trace_of_a_head_that_only_training_has(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm, silu
 
-from embedrun.backbone.ran.layers import Gate, RanLayer, attend, cut, rotate, turns
+from embedrun.backbone.ran.layers import RanLayer, cut, rotate, turns
 
 
 @pytest.fixture
@@ -97,40 +97,12 @@ def test_windows_are_joined_by_the_cell_and_the_review_as_written_out(layer):
     torch.testing.assert_close(cell, last, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("review", [True, False])
-def test_gradient_flows_from_the_last_window_to_every_token_of_the_first(layer, review):
-    ours, (vectors, cell) = layer(memory_review=review), inputs(40)  # five windows
-    vectors.requires_grad_()
-    outputs, _ = ours(vectors, cell, windows_of([40]))
-    weights = torch.linspace(-1, 1, 16).double()  # the plain sum of a normed vector says nothing
-    (gradient,) = torch.autograd.grad((outputs[0, 32:] * weights).sum(), vectors)
-    assert (gradient[0, :8].abs().amax(dim=1) > 1e-9).all()
-
-
 def test_a_pair_of_dimensions_turns_by_its_place_and_slower_the_later_it_stands():
     angles = turns(3, 4, torch.device("cpu"))
     torch.testing.assert_close(angles, torch.tensor([[0, 0], [1, 0.01], [2, 0.02]]))
     turned = rotate(torch.tensor([[1.0, 0, 0, 1]]).expand(1, 1, 3, 4), angles)[0, 0]
     expected = [[math.cos(t), math.sin(t), -math.sin(t / 100), math.cos(t / 100)] for t in range(3)]
     torch.testing.assert_close(turned, torch.tensor(expected))
-
-
-def test_a_gate_is_half_open_where_its_weights_are_zero():
-    gate = Gate(2)
-    torch.nn.init.eye_(gate.linear.weight)
-    for weight in (gate.linear.bias, gate.gate.weight, gate.gate.bias):
-        torch.nn.init.zeros_(weight)
-    torch.testing.assert_close(gate(torch.tensor([3.0, -4.0])), torch.tensor([1.5, -2.0]))
-
-
-@pytest.mark.parametrize("fused", [True, False])
-def test_attention_is_the_mean_of_the_values_seen_weighted_by_the_softmax_of_scaled_products(fused):
-    query = torch.tensor([[[[2 * math.log(3), 0.0, 0, 0]]]])  # one query of size 4: products are halved
-    key = torch.tensor([[[[1.0, 0, 0, 0], [0, 1, 0, 0], [9, 9, 9, 9]]]])  # weights 3 : 1 : hidden
-    value = torch.tensor([[[[4.0, 0, 0, 0], [0, 8, 0, 0], [1, 1, 1, 1]]]])
-    mask = torch.tensor([True, True, False])[None, None, None]
-    found = attend(query, key, value, mask, p=0.0, fused=fused)
-    torch.testing.assert_close(found, torch.tensor([[[[3.0, 2, 0, 0]]]]))
 
 
 def columns(lengths: list[int], tokens: int | None = None):

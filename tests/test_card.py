@@ -65,19 +65,6 @@ def test_a_pooling_that_averages_over_padding_is_said_to_be_another_elsewhere(na
     assert f"`{nearest}`, and other vectors" in text
 
 
-def test_scores_stand_beside_those_of_the_untrained_model(tmp_path):
-    text = card(
-        tmp_path, scores={"sts/avg/spearman": 80.0, "new": 1.0}, baseline={"sts/avg/spearman": 70.256}
-    )
-    assert "| sts/avg/spearman | 70.26 | 80.00 |" in text
-    assert "| new | - | 1.00 |" in text
-    assert "| score | before training | trained |" in text
-    own(tmp_path)
-    assert "| score | before training (mean) | trained |" in card(
-        tmp_path, baseline={"sts/avg/spearman": 70.256}
-    )
-
-
 def test_data_stand_with_their_licences_and_their_ids_on_the_hub(tmp_path):
     data = [Source("snli", "pairs", "CC BY-SA 4.0", "stanfordnlp/snli"), Source("mine", "", "not known")]
     text = card(tmp_path, sources=data, facts=["5 steps.", "Seed 1."])

@@ -26,15 +26,6 @@ def test_a_child_does_not_look_for_modules_in_the_current_folder():
     assert child.command("a.b", "c") == [sys.executable, "-P", "-m", "a.b", "c"]
 
 
-def test_one_place_alone_knows_the_interpreter():
-    files = {
-        str(file.relative_to(ROOT))
-        for file in ROOT.rglob("*.py")
-        if "sys.executable" in file.read_text(encoding="utf-8")
-    }
-    assert files == {"child.py"}
-
-
 @pytest.mark.parametrize(("before", "after"), [(None, "ROOT"), ("/a:/b", "/a:/b:ROOT"), (":/a", "/a:ROOT")])
 def test_a_child_finds_the_package_that_only_the_current_folder_led_to(monkeypatch, before, after):
     if before is not None:

@@ -5,9 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from embedrun import __version__
 from embedrun.cli import COMMANDS, main
-from embedrun.config import presets
 from embedrun.errors import ConfigError, DataError, RunFailed, Terminated
 
 
@@ -32,19 +30,6 @@ def test_help_lists_every_command_and_no_command_is_an_error(capsys):
     assert helped.err == ""
     for word in COMMANDS:
         assert f"\n  {word} " in helped.out
-
-
-@pytest.mark.parametrize("group", ["loss", "experiment"])
-def test_help_of_a_group_lists_all_choices(group, capsys):
-    assert main(["train", "--help", group]) == 0
-    helped = capsys.readouterr().out
-    for choice in presets.groups()[group]:
-        assert f"\n  {choice}\n      " in helped
-
-
-def test_the_version_is_printed(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"embedrun {__version__}\n"
 
 
 def test_a_misspelt_command_is_corrected(capsys):

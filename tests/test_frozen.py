@@ -12,10 +12,10 @@ from embedrun.table.cells import identity
 HASHES = json.loads((Path(__file__).parent / "golden" / "config_hashes.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", HASHES)
-def test_a_configuration_of_before_keeps_its_hash_and_its_key_in_tables(name: str):
-    assert config_hash(HASHES[name]["config"]) == HASHES[name]["sha256"]
-    assert identity(HASHES[name]["config"], lambda model: None) == HASHES[name]["identity"]
+def test_a_configuration_of_before_keeps_its_hash_and_its_key_in_tables():
+    for name in HASHES:
+        assert config_hash(HASHES[name]["config"]) == HASHES[name]["sha256"]
+        assert identity(HASHES[name]["config"], lambda model: None) == HASHES[name]["identity"]
 
 
 def test_a_changed_score_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -40,12 +40,6 @@ def test_setup_installs_what_the_tests_need_and_the_linters_on_request(tmp_path,
     assert set(NEEDED["mine"]) <= set(NEEDED["test"])
 
 
-def test_setup_refuses_what_it_does_not_know(tmp_path):
-    ended = setup(tmp_path, "--developer")
-    assert (ended.returncode, ended.stderr) == (2, "setup: expected nothing or --dev, got --developer\n")
-    assert not (tmp_path / "said").exists()
-
-
 def test_a_missing_extra_is_installed_from_the_sources():
     assert install_extra("hpo") == "pip install '.[hpo]' in the folder of embedrun's sources"
     asked = {

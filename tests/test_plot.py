@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from embedrun import plot
-from embedrun.plot import Mean, against, history, means, sweep
+from embedrun.plot import Mean, history, means, sweep
 
 
 @pytest.fixture
@@ -106,6 +106,35 @@ def test_a_histogram_shows_the_share_of_each_group(tmp_path: Path, axes):
     assert (tmp_path / "histogram.png").read_bytes().startswith(PNG)
 
 
+def test_lengths_are_one_violin_a_split_on_a_logarithmic_scale(tmp_path: Path, axes):
+    splits = {"train": np.array([1, 10, 100, 1000]), "dev": np.array([600, 700]), "test": np.array([0, 1])}
+    plot.lengths(splits, "words", 512, tmp_path / "lengths.png")
+    labels = [label.get_text() for label in axes[0].get_xticklabels()]
+    assert labels == [
+        "train\nn=4, 25.0 % over 512",
+        "dev\nn=2, 100.0 % over 512",
+        "test\nn=2, 0.0 % over 512",
+    ]
+    heights = [path.vertices[:, 1] for path in (body.get_paths()[0] for body in axes[0].collections[:3])]
+    assert (heights[0].min(), heights[0].max()) == pytest.approx((0, 3))
+    assert heights[2].max() == 0  # an empty text counts as one of length 1
+    assert axes[0].lines[0].get_ydata()[0] == pytest.approx(np.log10(512))
+    assert (tmp_path / "lengths.png").read_bytes().startswith(PNG)
+
+
+SIX = [f"sentence {number}" for number in range(6)]
+
+
+def test_each_sentence_has_points_of_its_own_shape_and_grey(tmp_path: Path, axes):
+    points = np.arange(24.0).reshape(6, 2, 2)
+    plot.dropout_map(points, SIX, "toy", tmp_path / "map.png")
+    (axis,) = axes
+    assert [line.get_xydata().tolist() for line in axis.lines] == points.tolist()
+    assert len({line.get_marker() for line in axis.lines}) == 6
+    assert [text.get_text() for text in axis.get_legend().get_texts()][1] == "b: sentence 1"
+    assert (tmp_path / "map.png").read_bytes().startswith(PNG)
+
+
 def test_saturation_draws_the_shares_the_gradient_and_both_ends_of_the_zone(tmp_path: Path, axes):
     cosine = np.array([-0.95, 0.0, 0.9, 0.91])  # the last two share a bar, and three are in the zone
     plot.saturation(cosine, 0.9, "toy", tmp_path / "zone.png")
@@ -145,19 +174,6 @@ def test_the_best_so_far_never_gets_worse_and_no_pruned_trial_is_it(tmp_path: Pa
     assert lines["pruned, at its last dev score"] == [[2, 9], [7, -9]]
     assert lines["best so far"] == [[x, y] for x, y in zip([0, 1, 4, 7], best, strict=True)]
     assert (tmp_path / "plots" / "history.png").read_bytes().startswith(PNG)
-
-
-def test_a_number_stands_at_its_place_and_the_best_is_marked(tmp_path: Path, axes):
-    against(
-        [(1e-5, 3.0, False), (1e-3, 5.0, False)],
-        (1e-3, 5.0),
-        ("training.lr", METRIC),
-        tmp_path / "lr.png",
-        log=True,
-    )
-    (axis,) = axes
-    assert drawn(axis) == {"finished": [[1e-5, 3], [1e-3, 5]], "best: 5.00": [[1e-3, 5]]}
-    assert (axis.get_xscale(), axis.get_xlabel(), axis.get_ylabel()) == ("log", "training.lr", METRIC)
 
 
 def test_means_have_error_bars_and_only_a_best_alone_has_a_star(tmp_path: Path, axes, legend_is_free):

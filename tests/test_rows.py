@@ -39,9 +39,8 @@ def test_triplets_have_any_number_of_numbered_negatives():
         Rows("t", "train", "triplet", {"left": ["a"], "right": ["b"], "negative": ["c"], "negative_1": ["d"]})
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_every_difference_changes_the_fingerprint(monkeypatch):
+    for other in [
         pairs(left=("a", "x")),
         pairs(left=("b", "a"), right=("d", "c"), score=(0.0, 1.0)),  # another order
         pairs(left=("ab", ""), right=("c", "d")),  # the same characters, cut elsewhere
@@ -50,11 +49,9 @@ def test_triplets_have_any_number_of_numbered_negatives():
         Rows("toy", "test", "pair", pairs().texts, pairs().targets),
         Rows("other", "dev", "pair", pairs().texts, pairs().targets),
         Rows("toy", "dev", "pair", pairs().texts, {"label": pairs().targets["score"]}),
-    ],
-)
-def test_every_difference_changes_the_fingerprint(monkeypatch, other: Rows):
-    monkeypatch.setattr(rows, "_AT_ONCE", 1)
-    assert other.fingerprint() != pairs().fingerprint()
+    ]:
+        monkeypatch.setattr(rows, "_AT_ONCE", 1)
+        assert other.fingerprint() != pairs().fingerprint()
 
 
 def test_a_share_of_the_rows_keeps_their_order_and_all_columns():

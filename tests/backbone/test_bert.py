@@ -113,14 +113,6 @@ def test_whoever_asks_gets_the_model_of_transformers_with_the_same_weights():
     np.testing.assert_allclose(encoder.encode(TEXTS), vectors, rtol=0, atol=1e-6)
 
 
-def test_training_has_the_dropout_of_transformers():
-    encoder = Encoder.load(minilm_folder()).train()
-    tokens = encoder.tokenize(["A dog runs."] * 2)
-    first, second = encoder(tokens.take(np.arange(2)))
-    assert not torch.allclose(first, second)
-    assert not isinstance(encoder.backbone.encoding, bert.Bert)
-
-
 def _another_rule(folder: Path) -> None:
     path = folder / "tokenizer.json"
     path.write_text(path.read_text().replace('"lowercase":true', '"lowercase":false'))
@@ -137,14 +129,10 @@ def _fewer_weights(folder: Path) -> None:
     "change",
     [
         changed("config.json", position_embedding_type="relative_key"),
-        changed("config.json", a_key_of_tomorrow=1),
         changed("config.json", num_hidden_layers=5),
         changed("tokenizer_config.json", do_lower_case=False),
-        changed("tokenizer_config.json", tokenizer_class="RobertaTokenizer"),
-        changed("special_tokens_map.json", additional_special_tokens=["dog"]),
         _another_rule,
         _fewer_weights,
-        lambda folder: (folder / "model.safetensors").rename(folder / "more.safetensors"),
     ],
 )
 def test_what_is_not_known_to_the_letter_is_left_to_transformers(tmp_path, change: Callable[[Path], None]):

@@ -123,11 +123,8 @@ def flip(step: Path) -> None:
     [
         (flip, "model.safetensors: is damaged"),
         (lambda step: (step / "model.safetensors").unlink(), r"cannot be read \(No such file"),
-        (lambda step: (step / "manifest.json").unlink(), "not readable as JSON"),
-        (lambda step: (step / "manifest.json").write_text("[]"), "is not a checkpoint manifest"),
         (lambda step: (step / "manifest.json").write_text('{"schema": 9, "files": {"model.safetensors": '
          '{"bytes": 1, "sha256": "a"}}}'), "schema 9, and this version of embedrun reads 2"),
-        (lambda step: (step.parents[1] / "config.yaml").write_text("backbone: {}"), "config.yaml: pooling"),
     ],
 )  # fmt: skip
 def test_a_broken_checkpoint_is_refused_before_a_model_is_loaded(base, tmp_path, damage, says):

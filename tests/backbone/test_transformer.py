@@ -70,10 +70,6 @@ def test_gradients_do_not_depend_on_the_groups(tiny, monkeypatch):
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)
 
 
-def lengths_of(lengths, found):
-    return [[int(lengths[i]) for i in group] for group in found]
-
-
 def cost(lengths, found, overhead):
     return sum(len(group) * max(lengths[i] for i in group) + overhead for group in found)
 
@@ -91,29 +87,26 @@ def test_the_cut_is_as_cheap_as_the_best_of_all_cuts():
         assert cost(lengths, groups(lengths, overhead=6), 6) == cheapest
 
 
-@pytest.mark.parametrize("budget", [1, 7, 16, 64])
-def test_no_group_is_over_budget_and_every_text_is_in_one_group(budget):
-    lengths = np.random.default_rng(1).integers(1, 17, size=200)
-    found = groups(lengths, overhead=30, budget=budget)
-    assert sorted(np.concatenate(found)) == list(range(200))
-    assert all(len(group) == 1 or len(group) * lengths[group].max() <= budget for group in found)
+def test_no_group_is_over_budget_and_every_text_is_in_one_group():
+    for budget in [1, 7, 16, 64]:
+        lengths = np.random.default_rng(1).integers(1, 17, size=200)
+        found = groups(lengths, overhead=30, budget=budget)
+        assert sorted(np.concatenate(found)) == list(range(200))
+        assert all(len(group) == 1 or len(group) * lengths[group].max() <= budget for group in found)
 
 
 TINY = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "positions"),
-    [
+def test_the_table_of_positions_is_found_in_every_kind_of_model():
+    for kind, options, positions in [
         ("bert", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10}, 10),
         ("roberta", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10, "pad_token_id": 1}, 8),
         ("gpt2", {"vocab_size": 20, "n_positions": 10, "n_embd": 8, "n_layer": 1, "n_head": 1}, 10),
         ("opt", {**TINY, "ffn_dim": 8, "word_embed_proj_dim": 8, "max_position_embeddings": 10}, 10),
         ("llama", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10}, None),
-    ],
-)
-def test_the_table_of_positions_is_found_in_every_kind_of_model(kind, options, positions):
-    assert absolute_positions(AutoModel.from_config(AutoConfig.for_model(kind, **options))) == positions
+    ]:
+        assert absolute_positions(AutoModel.from_config(AutoConfig.for_model(kind, **options))) == positions
 
 
 class Model:
@@ -130,20 +123,17 @@ class Model:
         self.config._attn_implementation = name
 
 
-@pytest.mark.parametrize(
-    ("attention", "dtype", "autocast", "within"),
-    [
+def test_flash_attention_gives_way_in_float32_alone():
+    for attention, dtype, autocast, within in [
         ("flash_attention_2", torch.float32, False, "sdpa"),
         ("flash_attention_2", torch.float32, True, "flash_attention_2"),
         ("flash_attention_2", torch.bfloat16, False, "flash_attention_2"),
         ("eager", torch.float32, False, "eager"),
-    ],
-)
-def test_flash_attention_gives_way_in_float32_alone(attention, dtype, autocast, within):
-    model = Model(attention, dtype)
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), fitting(model):
-        assert model.config._attn_implementation == within
-    assert model.config._attn_implementation == attention
+    ]:
+        model = Model(attention, dtype)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), fitting(model):
+            assert model.config._attn_implementation == within
+        assert model.config._attn_implementation == attention
 
 
 BEFORE, AFTER = 'Summarize sentence "', '" in one word:"'
@@ -176,31 +166,26 @@ def test_what_fits_is_the_plain_tokenisation_of_the_filled_template(tokenizer):
     assert found == [plain(tokenizer, text) for text in PROMPTED_TEXTS]
 
 
-@pytest.mark.parametrize("room", [1, 2, 5, 6, 7, 11, 30])
-def test_what_is_cut_is_the_plain_tokenisation_of_a_shorter_text(tokenizer, room):
-    length = len(plain(tokenizer, "")) + room
-    for text, ids in zip(
-        PROMPTED_TEXTS, token_ids(tokenizer, PROMPTED_TEXTS, BEFORE, AFTER, max_length=length), strict=True
-    ):
-        if len(plain(tokenizer, text)) <= length:
-            assert ids == plain(tokenizer, text)
-            continue
-        assert len(ids) <= length
-        # The only freedom is how much of the text is left: the template and special tokens are whole.
-        shorter = [plain(tokenizer, text[:end]) for end in range(len(text))]
-        assert ids in shorter
-        # At the seam a token may need up to three more, and a sign of several bytes is left out whole.
-        assert len(ids) >= length - 4
+def test_what_is_cut_is_the_plain_tokenisation_of_a_shorter_text(tokenizer):
+    for room in [1, 2, 5, 6, 7, 11, 30]:
+        length = len(plain(tokenizer, "")) + room
+        for text, ids in zip(
+            PROMPTED_TEXTS,
+            token_ids(tokenizer, PROMPTED_TEXTS, BEFORE, AFTER, max_length=length),
+            strict=True,
+        ):
+            if len(plain(tokenizer, text)) <= length:
+                assert ids == plain(tokenizer, text)
+                continue
+            assert len(ids) <= length
+            # The only freedom is how much of the text is left: the template and special tokens are whole.
+            shorter = [plain(tokenizer, text[:end]) for end in range(len(text))]
+            assert ids in shorter
+            # At the seam a token may need up to three more, and a sign of several bytes is left out whole.
+            assert len(ids) >= length - 4
 
 
 def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tokenizer):
     own = len(plain(tokenizer, ""))
     with pytest.raises(ConfigError, match=rf"backbone\.prompt: takes {own} tokens by itself.* cut to {own}"):
         token_ids(tokenizer, ["a dog"], BEFORE, AFTER, max_length=own)
-
-
-def test_groups_by_squares_are_the_cheapest_of_all_cuts():
-    # One group: 4 * 10^2 = 400; the two short ones alone: 2 * 10^2 + 2 * 2^2 = 208 and one more overhead.
-    lengths = np.array([10, 2, 10, 2])
-    assert lengths_of(lengths, groups(lengths, overhead=191, power=2)) == [[10, 10], [2, 2]]
-    assert lengths_of(lengths, groups(lengths, overhead=193, power=2)) == [[10, 10, 2, 2]]

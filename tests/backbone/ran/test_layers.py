@@ -73,14 +73,14 @@ def plain_review(review, outputs, memory):
     return norm(review.norm, silu(review.output(seen)) + gated(review.gate, query))
 
 
-@pytest.mark.parametrize("tokens", [1, 5, 8, 10])
-def test_a_text_of_one_window_is_plain_attention(layer, tokens):
-    ours, (vectors, cell) = layer(), inputs(tokens)
-    window = plain_window(ours, vectors, cell)
-    expected = plain_review(ours.review, window[1:], window[:1])
-    found, last = ours(vectors, cell, windows_of([tokens]))
-    torch.testing.assert_close(found[0], expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(last[0], window[0], rtol=0, atol=1e-6)
+def test_a_text_of_one_window_is_plain_attention(layer):
+    for tokens in [1, 5, 8, 10]:
+        ours, (vectors, cell) = layer(), inputs(tokens)
+        window = plain_window(ours, vectors, cell)
+        expected = plain_review(ours.review, window[1:], window[:1])
+        found, last = ours(vectors, cell, windows_of([tokens]))
+        torch.testing.assert_close(found[0], expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(last[0], window[0], rtol=0, atol=1e-6)
 
 
 def test_windows_are_joined_by_the_cell_and_the_review_as_written_out(layer):
@@ -121,12 +121,17 @@ def parts_of(lengths: list[int], text: int) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("length", "sizes"),
-    [(1, [1]), (8, [8]), (10, [10]), (11, [8, 3]), (16, [8, 8]), (18, [8, 10]), (19, [8, 8, 3])],
-)
-def test_a_short_rest_joins_the_window_before_it_and_a_longer_one_stands_alone(length, sizes):
-    for lengths in ([length], [length, 30, 10, 2]):  # alone, and beside others
-        parts = parts_of(lengths, 0)
-        assert [len(part) for part in parts] == sizes
-        assert [column for part in parts for column in part] == list(range(length))
+def test_a_short_rest_joins_the_window_before_it_and_a_longer_one_stands_alone():
+    for length, sizes in [
+        (1, [1]),
+        (8, [8]),
+        (10, [10]),
+        (11, [8, 3]),
+        (16, [8, 8]),
+        (18, [8, 10]),
+        (19, [8, 8, 3]),
+    ]:
+        for lengths in ([length], [length, 30, 10, 2]):  # alone, and beside others
+            parts = parts_of(lengths, 0)
+            assert [len(part) for part in parts] == sizes
+            assert [column for part in parts for column in part] == list(range(length))

@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.blocks import Shard, differing
+from embedrun.blocks import Shard
 
 
 def test_what_names_no_shard_is_refused():
@@ -14,11 +14,3 @@ def test_the_shards_share_the_blocks_out():
         shares = [Shard.parse(f"{index}/{count}").of(7) for index in range(count)]
         assert sorted(number for share in shares for number in share) == list(range(7))
         assert Shard(1, 3).of(7) == [1, 4]
-
-
-def test_settings_are_held_against_the_record_of_what_was_made():
-    settings = {"size": 2, "seed": None, "names": ["a"]}
-    assert differing(settings, {"names": ["a"], "size": 2, "seed": None, "more": 1}) == []
-    assert differing(settings, {"size": 3, "seed": None, "names": ["b"]}) == ["size", "names"]
-    assert differing(settings, {"size": 2, "names": ["a"]}) == []  # no seed is None
-    assert differing(settings, ["no", "record"]) == ["size", "names"]

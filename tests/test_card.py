@@ -36,16 +36,6 @@ def test_the_card_has_front_matter_scores_configuration_and_citations(tmp_path):
     assert "- Li & Li 2023, arXiv:2309.12871" in text
 
 
-def test_a_card_leaves_out_what_is_not_known(tmp_path):
-    text = card(tmp_path, base_model=None, license=None, scores={}, citations=[])
-    head = yaml.safe_load(text.split("---\n")[1])
-    assert "base_model" not in head
-    assert "license" not in head
-    assert "random weights" in text
-    assert "## Scores" not in text
-    assert "## Citation" not in text
-
-
 def test_text_from_a_configuration_cannot_leave_its_place_in_the_card(tmp_path):
     text = card(tmp_path, title="A\n\n# B", config_yaml="note: '```'\n", base_model="x\ntags: [y]")
     assert "# A # B" in text

@@ -141,20 +141,6 @@ def test_the_code_of_what_a_source_folder_offers_is_all_of_its_package(package: 
     assert code() == before
 
 
-def test_the_code_of_a_wheel_is_its_version_and_what_its_record_has_of_the_package(package: Path):
-    info, lines = package / "focal-1.0.dist-info", "focal_pkg/__init__.py,sha256=aa,26\n"
-
-    def recorded(record: str, version: str = "1.0") -> str:
-        (info / "RECORD").write_text(record)
-        (info / "METADATA").write_text(f"Name: focal\nVersion: {version}\n")
-        return code()["code loss focal"]
-
-    before = recorded(lines)
-    of_the_machine = "focal_pkg/__pycache__/a.cpython-311.pyc,,\nfocal-1.0.dist-info/INSTALLER,sha256=b,4\n"
-    assert recorded(of_the_machine + lines) == before
-    assert len({before, recorded(lines.replace("aa", "bb")), recorded(lines, "1.1")}) == 3
-
-
 def test_the_code_of_our_terms_is_what_they_compute_in_all_their_files(monkeypatch, tmp_path: Path):
     monkeypatch.setattr(family, "_ROOT", tmp_path)
     (tmp_path / "loss").mkdir()

@@ -29,16 +29,11 @@ from embedrun.files import (
 NO_SPACE = OSError(errno.ENOSPC, "no space")
 
 
-def with_fixed_name(path: Path, text: str) -> None:
-    with whole_file(path, aside=f".{path.name}") as aside:
-        aside.write_text(text)
-
-
 def as_bytes(path: Path, text: str) -> None:
     publish(path, text.encode(), replace=True)
 
 
-@pytest.fixture(params=[with_fixed_name, write_atomically, as_bytes])
+@pytest.fixture(params=[write_atomically, as_bytes])
 def write(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     return request.param
 

@@ -44,9 +44,7 @@ def test_use_takes_from_training_what_is_not_said():
         (EDITED, None, "none", Prompt("q: {text}")),
         (EDITED, "p: {text}", None, Prompt("p: {text}", "angle_llm")),
         (EDITED, "{text}", None, None),
-        (Prompt("q: {text}"), None, "angle_llm", EDITED),
         (None, "q: {text}", "angle_llm", EDITED),
-        (None, None, None, None),
         (None, None, "none", None),
     ]:
         assert in_use(trained, template, edit) == used

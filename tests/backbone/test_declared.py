@@ -58,15 +58,6 @@ def test_tanh_of_a_square_layer_behind_the_first_token_is_our_kept_head(tmp_path
         assert read(tmp_path) == Declared(pooling="cls", normalize=True, foreign=("Dense",))
 
 
-def test_our_own_file_comes_before_the_others(tmp_path):
-    write(tmp_path, OLD, {"pooling_mode_cls_token": True})
-    own = {"schema": 2, "pooling": "first_last_mean", "first_layer": 1, "normalize": False, "max_length": 9}
-    (tmp_path / "embedrun.json").write_text(json.dumps({**own, "lowercase": False}))
-    says = Declared(pooling="first_last_mean", first_layer=1, normalize=False, max_length=9)
-    assert read(tmp_path) == says
-    assert read(tmp_path).is_ours
-
-
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [

@@ -63,12 +63,6 @@ def http(kind, status):
     return kind("from the hub", response=response)
 
 
-def test_a_run_directory_stands_for_its_model(tmp_path):
-    (tmp_path / "status.json").write_text('{"state": "finished"}')
-    folder = model_folder(tmp_path / "model")
-    assert files.locate(str(tmp_path)) == folder
-
-
 def test_a_run_without_a_model_says_its_state_and_how_to_go_on(tmp_path):
     (tmp_path / "status.json").write_text(json.dumps({"state": "interrupted"}))
     with pytest.raises(DataError, match=r"state: interrupted.*name a finished run"):

@@ -80,17 +80,6 @@ def test_a_checkpoint_can_be_trained_on_and_saved(base, tmp_path):
     np.testing.assert_allclose(vectors(tmp_path / "saved"), second.encode(TEXTS), atol=1e-6)
 
 
-def test_a_model_that_was_cut_is_cut_again(base, tmp_path):
-    saved = trained(tmp_path / "run", BackboneConfig(name=base, layers=1), PoolingConfig())
-    again = Encoder.load(step_of(tmp_path / "run"))
-    assert again.backbone.model.config.num_hidden_layers == 1
-    assert np.array_equal(again.encode(TEXTS), saved.encode(TEXTS))
-    shorter = Encoder.build(
-        BackboneConfig(name=str(step_of(tmp_path / "run")), layers=0), PoolingConfig(), seed=0
-    )
-    assert shorter.backbone.model.config.num_hidden_layers == 0
-
-
 def test_an_adapter_is_put_back_beside_its_base(base, tmp_path):
     backbone = BackboneConfig(name=base, adapter=AdapterConfig(r=2, targets=["query", "value"]))
     encoder = trained(tmp_path / "run", backbone, PoolingConfig(name="mean"))

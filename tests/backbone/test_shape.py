@@ -68,9 +68,3 @@ def test_counts_and_linear_layers_are_those_of_the_real_model():
         }
         assert size.matrices == sum(module.weight.numel() for module in linear.values())
         assert size.gated == (config["model_type"] not in ("bert", "roberta"))
-
-
-def test_positions_of_a_roberta_leave_out_those_of_the_padding():
-    size = size_of(CONFIGS["FacebookAI/roberta-base"])
-    assert size is not None
-    assert size.positions == 512

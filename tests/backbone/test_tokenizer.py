@@ -1,8 +1,7 @@
-import shutil
 from pathlib import Path
 
 import pytest
-from small_models import FAMILIES, put
+from small_models import put
 from transformers import BertTokenizer
 
 from embedrun.backbone import pretrained
@@ -12,18 +11,13 @@ from embedrun.errors import DataError
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory) -> dict[str, Path]:
-    return {family: put(tmp_path_factory.mktemp("models") / family, family) for family in FAMILIES}
-
-
 def of_words(folder: Path, words: list[str]) -> Path:
     BertTokenizer(vocab={word: place for place, word in enumerate(MARKS + words)}).save_pretrained(folder)
     return folder
 
 
-def test_a_tokenizer_that_was_cut_off_is_named(tmp_path, folders):
-    folder = shutil.copytree(folders["bert"], tmp_path / "m")
+def test_a_tokenizer_that_was_cut_off_is_named(tmp_path):
+    folder = put(tmp_path / "m", "bert")
     text = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(text[: len(text) // 2])
     with pytest.raises(DataError, match=f"{folder}: its tokenizer cannot be read: .*; copy or download"):
@@ -43,8 +37,8 @@ def test_a_word_beyond_the_models_vectors_is_refused(tmp_path):
         tokenizers.read(folder, 8)
 
 
-def test_a_folder_without_tokenizer_files_is_refused(tmp_path, folders):
-    folder = shutil.copytree(folders["roberta"], tmp_path / "m")
+def test_a_folder_without_tokenizer_files_is_refused(tmp_path):
+    folder = put(tmp_path / "m", "roberta")
     (folder / "tokenizer.json").unlink()
     with pytest.raises(DataError, match=rf"{folder} has no tokenizer, or half of one"):
         pretrained.read(folder, attention="sdpa")

@@ -64,11 +64,6 @@ def test_another_prompt_makes_another_file(backbone, calls):
     assert len(files()) == 4
 
 
-def test_few_texts_are_not_kept(backbone, calls):
-    tokens.tokenize(backbone, TEXTS[:999])
-    assert files() == []
-
-
 def test_many_texts_are_tokenised_in_parts_and_give_one_table(backbone, calls):
     many = [f"text {place} of {'many ' * (place % 5)}" for place in range(2 * 8192 + 1)]
     found = tokens.tokenize(backbone, many)

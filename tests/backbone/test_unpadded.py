@@ -88,15 +88,6 @@ def test_a_step_of_training_is_that_of_a_padded_pass(backbones, name, options):
         torch.testing.assert_close(one, found[1][key], atol=1e-6 * max(1.0, float(one.abs().max())), rtol=0)
 
 
-def test_seeds_decide_dropout_whatever_the_other_texts(backbones):
-    backbone = dropping(backbones["bert"])
-    with torch.no_grad():
-        one, other = (vectors(backbone, seeds=torch.arange(5) + start) for start in (0, 1))
-        assert (one - other).abs().max() > 0.01
-        turned = vectors(backbone, TEXTS[::-1], seeds=torch.arange(5).flip(0))
-    torch.testing.assert_close(turned.flip(0), one, atol=1e-6, rtol=1e-6)
-
-
 def test_padding_is_left_out_where_that_saves_enough():
     for lengths, worth in [([20] * 64, False), ([5, 60] * 32, True), ([30, 31] * 8, False), ([7], False)]:
         assert transformer.worth_unpadding(np.array(lengths)) is worth

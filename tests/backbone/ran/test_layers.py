@@ -73,16 +73,6 @@ def plain_review(review, outputs, memory):
     return norm(review.norm, silu(review.output(seen)) + gated(review.gate, query))
 
 
-def test_a_text_of_one_window_is_plain_attention(layer):
-    for tokens in [1, 5, 8, 10]:
-        ours, (vectors, cell) = layer(), inputs(tokens)
-        window = plain_window(ours, vectors, cell)
-        expected = plain_review(ours.review, window[1:], window[:1])
-        found, last = ours(vectors, cell, windows_of([tokens]))
-        torch.testing.assert_close(found[0], expected, rtol=0, atol=1e-6)
-        torch.testing.assert_close(last[0], window[0], rtol=0, atol=1e-6)
-
-
 def test_windows_are_joined_by_the_cell_and_the_review_as_written_out(layer):
     ours, (vectors, first) = layer(), inputs(21)
     one = plain_window(ours, vectors[:, :8], first)

@@ -106,9 +106,8 @@ def bytes_for_backward(model, tokens: int) -> int:
     return sum(tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in weights)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_memory_is_linear_from_512_to_8192_tokens(make, dropout):
-    model = make(window=64, min_window=16, dropout=dropout).train()
+def test_memory_is_linear_from_512_to_8192_tokens(make):
+    model = make(window=64, min_window=16, dropout=0.1).train()
     kept = [bytes_for_backward(model, tokens) for tokens in MEMORY_LENGTHS]
     ratios = [after / before for before, after in pairwise(kept)]
     assert all(1.9 < ratio < 2.1 for ratio in ratios), ratios

@@ -64,8 +64,7 @@ def test_vectors_of_many_texts_do_not_depend_on_batch_or_packing(minilm, monkeyp
     assert len(minilm.backbone.tokenize(texts).ids) > packed.WORTH
     monkeypatch.setitem(transformer._ENOUGH, "cpu", 10**9)
     whole = minilm.encode(texts)
-    for batch_tokens in (256, 65536):
-        np.testing.assert_allclose(minilm.encode(texts, batch_tokens=batch_tokens), whole, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(minilm.encode(texts, batch_tokens=256), whole, rtol=0, atol=1e-5)
     monkeypatch.setattr(packed, "available", lambda dtype: False)
     np.testing.assert_allclose(minilm.encode(texts), whole, rtol=0, atol=1e-5)
 

@@ -59,8 +59,8 @@ def made_up(count):
 
 
 def test_vectors_of_many_texts_do_not_depend_on_batch_or_packing(minilm, monkeypatch):
-    texts = made_up(100)
-    monkeypatch.setattr(packed, "WORTH", 500)  # a batch of 256 tokens is not packed
+    texts = made_up(60)
+    monkeypatch.setattr(packed, "WORTH", 400)  # a batch of 256 tokens is not packed
     assert len(minilm.backbone.tokenize(texts).ids) > packed.WORTH
     monkeypatch.setitem(transformer._ENOUGH, "cpu", 10**9)
     whole = minilm.encode(texts)

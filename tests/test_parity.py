@@ -27,7 +27,7 @@ TEXTS = [
 ]
 PROMPTS = [None, Prompt('Sentence "{text}" in a word:"', "angle_llm")]
 WIDE = 70  # tokens that the legacy poolings pad every text to; more than any has
-REAL = ("minilm", "stories260K-llama")
+REAL = (pytest.param("minilm", marks=pytest.mark.slow), "stories260K-llama")
 TOLERANCE = 1e-6
 
 

@@ -1,24 +1,16 @@
 import pytest
 
-from embedrun.blocks import Shard, differing
+from embedrun.blocks import Shard
 
 
-@pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "0/0", "1/2/3", "a/b", " 0/1", "٠/١", "0.5/1"])
-def test_what_names_no_shard_is_refused(text):
-    with pytest.raises(ValueError, match="expected I/N with I from 0 to N - 1"):
-        Shard.parse(text)
+def test_what_names_no_shard_is_refused():
+    for text in ["", "1", "4/4", "-1/4", "0/0", "1/2/3", "a/b", " 0/1", "٠/١", "0.5/1"]:
+        with pytest.raises(ValueError, match="expected I/N with I from 0 to N - 1"):
+            Shard.parse(text)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
-def test_the_shards_share_the_blocks_out(count):
-    shares = [Shard.parse(f"{index}/{count}").of(7) for index in range(count)]
-    assert sorted(number for share in shares for number in share) == list(range(7))
-    assert Shard(1, 3).of(7) == [1, 4]
-
-
-def test_settings_are_held_against_the_record_of_what_was_made():
-    settings = {"size": 2, "seed": None, "names": ["a"]}
-    assert differing(settings, {"names": ["a"], "size": 2, "seed": None, "more": 1}) == []
-    assert differing(settings, {"size": 3, "seed": None, "names": ["b"]}) == ["size", "names"]
-    assert differing(settings, {"size": 2, "names": ["a"]}) == []  # no seed is None
-    assert differing(settings, ["no", "record"]) == ["size", "names"]
+def test_the_shards_share_the_blocks_out():
+    for count in [1, 2, 3, 7, 20]:
+        shares = [Shard.parse(f"{index}/{count}").of(7) for index in range(count)]
+        assert sorted(number for share in shares for number in share) == list(range(7))
+        assert Shard(1, 3).of(7) == [1, 4]

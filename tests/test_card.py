@@ -36,16 +36,6 @@ def test_the_card_has_front_matter_scores_configuration_and_citations(tmp_path):
     assert "- Li & Li 2023, arXiv:2309.12871" in text
 
 
-def test_a_card_leaves_out_what_is_not_known(tmp_path):
-    text = card(tmp_path, base_model=None, license=None, scores={}, citations=[])
-    head = yaml.safe_load(text.split("---\n")[1])
-    assert "base_model" not in head
-    assert "license" not in head
-    assert "random weights" in text
-    assert "## Scores" not in text
-    assert "## Citation" not in text
-
-
 def test_text_from_a_configuration_cannot_leave_its_place_in_the_card(tmp_path):
     text = card(tmp_path, title="A\n\n# B", config_yaml="note: '```'\n", base_model="x\ntags: [y]")
     assert "# A # B" in text
@@ -57,11 +47,6 @@ def own(folder, **changes):
     (folder / "embedrun.json").write_text(json.dumps({**OWN, **changes}))
 
 
-def test_a_card_says_how_texts_are_read(tmp_path):
-    own(tmp_path)
-    assert "Pooling `mean`, scaled to length 1; texts are cut to 64 tokens." in card(tmp_path)
-
-
 @pytest.mark.parametrize(("name", "nearest"), NEAREST.items())
 def test_a_pooling_that_averages_over_padding_is_said_to_be_another_elsewhere(name, nearest, tmp_path):
     own(tmp_path, pooling=name, padded_to=8)
@@ -70,72 +55,12 @@ def test_a_pooling_that_averages_over_padding_is_said_to_be_another_elsewhere(na
     assert f"`{nearest}`, and other vectors" in text
 
 
-def test_a_prompt_with_words_behind_the_text_is_done_by_hand_elsewhere(tmp_path):
-    own(tmp_path, prompt='Say "{text}":"', text_edit="angle_llm")
-    text = card(tmp_path)
-    assert 'put into the prompt ` Say "{text}":" `' in text
-    assert 'prompt = \'Say "{text}":"\'' in text
-    assert "[prompt.replace('{text}', text) for text in" in text
-    assert "embedrun also edits the text before (`angle_llm`" in text
-
-
-def test_a_prompt_of_foreign_files_cannot_leave_its_place_in_the_card(tmp_path):
-    own(tmp_path, prompt="a\x1b]0;x\x07\n\n# Heading\n<img src=x>\u202e {text}")
-    text = card(tmp_path)
-    assert "into the prompt ` a\ufffd]0;x\ufffd # Heading <img src=x>\ufffd {text} `." in text
-    assert "\n# Heading" not in text
-    assert not {"\x1b", "\x07", "\u202e"} & set(text)
-
-
-def test_a_prompt_before_the_text_needs_nothing_by_hand(tmp_path):
-    own(tmp_path, prompt="query: {text}")
-    (tmp_path / "config_sentence_transformers.json").write_text("{}")
-    text = card(tmp_path)
-    assert "Both libraries do it by themselves." in text
-    assert "prompt.replace" not in text
-
-
-def test_scores_stand_beside_those_of_the_untrained_model(tmp_path):
-    text = card(
-        tmp_path, scores={"sts/avg/spearman": 80.0, "new": 1.0}, baseline={"sts/avg/spearman": 70.256}
-    )
-    assert "| sts/avg/spearman | 70.26 | 80.00 |" in text
-    assert "| new | - | 1.00 |" in text
-    assert "| score | before training | trained |" in text
-    own(tmp_path)
-    assert "| score | before training (mean) | trained |" in card(
-        tmp_path, baseline={"sts/avg/spearman": 70.256}
-    )
-
-
-def test_of_a_suite_with_very_many_scores_the_averages_are_shown(tmp_path):
-    many = {f"mteb/task{number}/main": 1.0 for number in range(41)}
-    text = card(tmp_path, scores={**many, "mteb/avg/main": 2.0, "sts/stsb/spearman": 3.0})
-    assert "task0" not in text
-    assert "| mteb/avg/main | 2.00 |" in text
-    assert "| sts/stsb/spearman | 3.00 |" in text
-
-
 def test_data_stand_with_their_licences_and_their_ids_on_the_hub(tmp_path):
     data = [Source("snli", "pairs", "CC BY-SA 4.0", "stanfordnlp/snli"), Source("mine", "", "not known")]
     text = card(tmp_path, sources=data, facts=["5 steps.", "Seed 1."])
     assert yaml.safe_load(text.split("---\n")[1])["datasets"] == ["stanfordnlp/snli"]
     assert "| snli | pairs | CC BY-SA 4.0 |\n| mine |  | not known |" in text
     assert "5 steps. Seed 1." in text
-
-
-def test_a_folder_of_this_machine_is_no_base_model_for_the_hub(tmp_path):
-    text = card(tmp_path, base_model=str(tmp_path))
-    assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
-    assert f"a model of the folder `{tmp_path.name}`" in text
-    assert str(tmp_path.parent) not in text
-
-
-def test_a_folder_that_is_not_there_any_more_is_no_base_model_for_the_hub(tmp_path):
-    text = card(tmp_path, base_model="models/mine", base_is_local=True)
-    assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
-    assert "a model of the folder `mine`" in text
-    assert "base_model" not in yaml.safe_load(card(tmp_path, base_model="run:mine").split("---\n")[1])
 
 
 def test_the_hub_reads_the_scores_of_a_card(tmp_path):
@@ -164,31 +89,3 @@ def test_the_hub_reads_the_scores_of_a_card(tmp_path):
         (76.0, "accuracy, times 100"),
         (0.5, "alignment"),
     ]
-
-
-def test_a_card_without_scores_has_no_model_index(tmp_path):
-    assert "model-index" not in card(tmp_path, scores={})
-
-
-def test_papers_are_given_in_bibtex(tmp_path):
-    text = card(tmp_path, bibtex=["@misc{a,\n}", "@misc{b,\n}"])
-    assert text.endswith("```bibtex\n@misc{a,\n}\n\n@misc{b,\n}\n```\n")
-
-
-def test_an_adapter_is_tagged_and_names_its_base(tmp_path):
-    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "owner/base"}')
-    text = card(tmp_path)
-    assert "lora" in yaml.safe_load(text.split("---\n")[1])["tags"]
-    assert "its base model, `owner/base`" in text
-
-
-def test_with_a_name_on_the_hub_the_card_has_the_line_that_uploads_it(tmp_path):
-    assert "hf upload" not in card(tmp_path)
-    text = card(tmp_path, repo_id="me/mine")
-    assert "hf upload me/mine ." in text
-    assert 'SentenceTransformer("me/mine")' in text
-
-
-def test_an_architecture_of_ours_is_said_to_need_us(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "embedrun_ran"}')
-    assert "`import embedrun.backbone.ran` before any other loads it" in card(tmp_path)

@@ -26,38 +26,11 @@ def test_a_child_does_not_look_for_modules_in_the_current_folder():
     assert child.command("a.b", "c") == [sys.executable, "-P", "-m", "a.b", "c"]
 
 
-def test_one_place_alone_knows_the_interpreter():
-    files = {
-        str(file.relative_to(ROOT))
-        for file in ROOT.rglob("*.py")
-        if "sys.executable" in file.read_text(encoding="utf-8")
-    }
-    assert files == {"child.py"}
-
-
 @pytest.mark.parametrize(("before", "after"), [(None, "ROOT"), ("/a:/b", "/a:/b:ROOT"), (":/a", "/a:ROOT")])
 def test_a_child_finds_the_package_that_only_the_current_folder_led_to(monkeypatch, before, after):
     if before is not None:
         monkeypatch.setenv("PYTHONPATH", before)
     assert child.environment()["PYTHONPATH"] == after.replace("ROOT", str(ROOT.parent))
-
-
-def test_a_package_that_is_installed_needs_no_way(monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT.parent)])
-    assert child.environment()["PYTHONPATH"] == ""
-    monkeypatch.setenv("PYTHONPATH", "/a")
-    assert child.environment()["PYTHONPATH"] == "/a"
-
-
-@pytest.mark.parametrize("before", [None, "/a"])
-def test_what_others_start_is_as_safe_and_this_process_is_what_it_was(monkeypatch, before):
-    if before is not None:
-        monkeypatch.setenv("PYTHONPATH", before)
-    own = dict(os.environ)
-    with child.started_by_others():
-        assert os.environ["PYTHONSAFEPATH"] == "1"
-        assert os.environ["PYTHONPATH"].endswith(str(ROOT.parent))
-    assert dict(os.environ) == own
 
 
 def test_a_child_whose_parent_is_gone_does_not_begin(monkeypatch: pytest.MonkeyPatch):

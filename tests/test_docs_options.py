@@ -1,14 +1,10 @@
 """docs/options.md is what `make docs` makes of the options."""
 
-from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from script_module import script
-
-from embedrun import reference
-from embedrun.config.options import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/options.md").read_text(encoding="utf-8")
@@ -21,34 +17,3 @@ def generator() -> ModuleType:
 
 def test_the_page_is_current(generator):
     assert generator.page() == PAGE, "docs/options.md is not what the options say; make docs"
-
-
-def test_every_option_of_training_is_there():
-    for item in fields(TrainingConfig):
-        assert f"| `training.{item.name}` |" in PAGE
-
-
-def test_a_line_has_type_range_default_and_unit():
-    line = (
-        "| `training.data_fraction` | a number; above 0 and at most 1 | `1.0` | share of the training rows, "
-    )
-    assert line + "drawn by the seed; 1: all |\n" in PAGE
-    assert "| `training.teachers[].max_length` | a whole number or null; at least 4 | `null` |" in PAGE
-
-
-@pytest.mark.parametrize(
-    ("text", "first"),
-    [
-        ("One. Two.", "One."),
-        ("Of column MRPC. Published: 1", "Of column MRPC."),
-        ("After Sec. 4.1 of it. Next", "After Sec. 4.1 of it."),
-        ("By J. Smith et al. 2020. Next", "By J. Smith et al. 2020."),
-        ("A paragraph\nof two lines\n\nNext.", "A paragraph of two lines"),
-    ],
-)
-def test_the_first_sentence_is_found(text, first):
-    assert reference.sentence(text) == first
-
-
-def test_a_docstring_becomes_a_cell(generator):
-    assert generator.cell(r"See :func:`~a.b.c`, :math:`\tau`, ``|x|``.") == r"See `c`, `τ`, `\|x\|`."

@@ -1,7 +1,5 @@
 import errno
 
-import pytest
-
 from embedrun.errors import (
     ConfigError,
     DataError,
@@ -30,13 +28,8 @@ def test_several_faults_stand_in_one_message_one_a_line():
     assert fault.problems == ["a: wrong", "b: missing"]
 
 
-def test_one_fault_is_singular_and_may_come_as_plain_text():
-    assert str(DataError("x.tsv: missing")) == "input has 1 problem:\n  x.tsv: missing"
-
-
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [
+def test_exit_code():
+    for fault, code in [
         (ConfigError("x"), 2),
         (DataError("x"), 3),
         (RunFailed("x"), 1),
@@ -54,23 +47,8 @@ def test_one_fault_is_singular_and_may_come_as_plain_text():
         (KeyError("x"), 1),
         (KeyboardInterrupt(), 130),
         (Terminated(), 143),
-    ],
-)
-def test_exit_code(fault: BaseException, code: int):
-    assert exit_code(fault) == code
-
-
-def test_an_exit_code_given_to_one_failure_stays_its_own():
-    RunFailed("x", exit_code=4)
-    assert RunFailed("y").exit_code == 1
-
-
-def test_our_own_failures_are_explained_by_their_message_alone():
-    assert explain(RunFailed("the loss is nan")) == "the loss is nan"
-
-
-def test_an_unexpected_failure_names_its_type():
-    assert explain(KeyError("x")) == "unexpected failure: KeyError: 'x'"
+    ]:
+        assert exit_code(fault) == code
 
 
 def test_a_full_disk_and_a_full_memory_say_what_to_do():

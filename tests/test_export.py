@@ -1,17 +1,11 @@
 import json
-import os
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoTokenizer
 
 from embedrun import export
-from embedrun.backbone import declared
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
-from embedrun.pooling import LEGACY, POOLINGS
 from embedrun.prompt import Prompt
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
@@ -32,27 +26,21 @@ CHOICES = [
 ]
 
 
-def tiny(pooling, layers=2):
-    shape = ScratchConfig(**{**vars(SHAPE), "layers": layers})
-    config = BackboneConfig(name=None, scratch=shape, max_length=8)
+def tiny(pooling):
+    config = BackboneConfig(name=None, scratch=SHAPE, max_length=8)
     return Encoder.build(config, pooling, seed=1, vocabulary_texts=TEXTS)
 
 
-def test_sentence_transformers_gives_the_same_vectors_for_every_pooling(tmp_path):
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.name)
+def test_sentence_transformers_gives_the_same_vectors_for_every_pooling(choice, tmp_path):
     from sentence_transformers import SentenceTransformer
 
-    encoders = [tiny(choice) for choice in CHOICES] + [tiny(CHOICES[-1], layers=1)]
-    for number, encoder in enumerate(encoders):
-        folder = tmp_path / str(number)
-        encoder.save(folder)
-        loaded = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-        theirs = loaded.encode(TEXTS, show_progress_bar=False)
-        np.testing.assert_allclose(theirs, encoder.encode(TEXTS), rtol=0, atol=1e-6)
-        assert loaded.max_seq_length == 8
-
-
-def test_those_are_all_poolings_but_the_ones_that_average_over_padding():
-    assert {choice.name for choice in CHOICES} == set(POOLINGS) - set(LEGACY)
+    encoder = tiny(choice)
+    encoder.save(tmp_path)
+    loaded = SentenceTransformer(str(tmp_path), device="cpu", local_files_only=True)
+    theirs = loaded.encode(TEXTS, show_progress_bar=False)
+    np.testing.assert_allclose(theirs, encoder.encode(TEXTS), rtol=0, atol=1e-6)
+    assert loaded.max_seq_length == 8
 
 
 @pytest.mark.parametrize(("name", "nearest"), export.NEAREST.items())
@@ -89,74 +77,6 @@ def test_what_sentence_transformers_has_no_words_for_is_in_our_file_alone(prompt
     assert not (tmp_path / "config_sentence_transformers.json").exists()
 
 
-def prompts_of(folder):
-    return json.loads((folder / "config_sentence_transformers.json").read_text())
-
-
-def test_words_that_are_asked_for_by_name_are_carried_on(tmp_path):
-    tiny(PoolingConfig(name="mean")).save(tmp_path / "base")
-    asked = {"prompts": {"query": "the ", "document": ""}, "default_prompt_name": None}
-    (tmp_path / "base" / "config_sentence_transformers.json").write_text(json.dumps(asked))
-    encoder = Encoder.load(tmp_path / "base")
-    encoder.save(tmp_path / "again")
-    assert prompts_of(tmp_path / "again") == {"prompts": {"query": "the "}, "default_prompt_name": None}
-    encoder.use(Prompt("wide {text}"))
-    encoder.save(tmp_path / "other")  # whose texts were read in other words
-    assert set(prompts_of(tmp_path / "other")["prompts"].values()) == {"wide "}
-
-
-def test_words_by_name_stand_beside_those_of_every_text(tmp_path):
-    tiny(PoolingConfig(name="mean")).save(tmp_path / "base")
-    (tmp_path / "base" / "embedrun.json").unlink()
-    named = {"query": "the ", "document": "wide "}
-    asked = {"prompts": named, "default_prompt_name": "query"}
-    (tmp_path / "base" / "config_sentence_transformers.json").write_text(json.dumps(asked))
-    Encoder.load(tmp_path / "base").save(tmp_path / "again")
-    assert prompts_of(tmp_path / "again") == {
-        "prompts": {"text": "the ", **named},
-        "default_prompt_name": "text",
-    }
-
-
-def test_every_legacy_pooling_has_a_nearest_one():
-    assert set(export.NEAREST) == set(LEGACY)
-
-
-def test_a_pooler_that_the_first_files_lacked_is_not_in_the_saved_ones(tmp_path):
-    tiny(PoolingConfig(name="mean")).save(tmp_path / "whole")
-    weights = load_file(tmp_path / "whole" / "model.safetensors")
-    kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}
-    assert len(kept) == len(weights) - 2
-    save_file(kept, tmp_path / "whole" / "model.safetensors", metadata={"format": "pt"})
-    Encoder.load(tmp_path / "whole").save(tmp_path / "again")
-    assert load_file(tmp_path / "again" / "model.safetensors").keys() == kept.keys()
-
-
-def test_transformers_loads_every_weight_and_the_tokenizer(tmp_path):
-    encoder = tiny(PoolingConfig(name="first_last_mean", first_layer=0)).eval()
-    encoder.save(tmp_path)
-    model, report = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
-    assert not report["missing_keys"]
-    assert not report["unexpected_keys"]
-    inputs = AutoTokenizer.from_pretrained(tmp_path)(
-        TEXTS[:1], return_tensors="pt", truncation=True, max_length=8
-    )
-    with torch.no_grad():
-        expected = encoder.backbone.model(**inputs).last_hidden_state
-        torch.testing.assert_close(model.eval()(**inputs).last_hidden_state, expected)
-
-
-def test_weights_are_float32_safetensors_and_nothing_else_holds_any(tmp_path):
-    tiny(PoolingConfig(name="cls_last_mean")).save(tmp_path)
-    weights = [path for path in tmp_path.rglob("*") if path.suffix in (".safetensors", ".bin", ".pt")]
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in weights) == [
-        "2_Dense/model.safetensors",
-        "model.safetensors",
-    ]
-    for path in weights:
-        assert {tensor.dtype for tensor in load_file(path).values()} == {torch.float32}
-
-
 def test_the_files_say_in_the_old_keys_how_vectors_are_made(tmp_path):
     tiny(PoolingConfig(name="mean", normalize=True)).save(tmp_path)
     modules = json.loads((tmp_path / "modules.json").read_text())
@@ -188,27 +108,8 @@ def test_the_files_say_in_the_old_keys_how_vectors_are_made(tmp_path):
     }
 
 
-def test_the_schema_that_is_written_is_the_one_that_is_read():
-    assert export.SCHEMA == declared.SCHEMA
-
-
 def test_a_folder_that_holds_anything_is_not_written_to(tmp_path):
     (tmp_path / "mine.txt").write_text("kept")
     with pytest.raises(FileExistsError, match="not empty"):
         tiny(PoolingConfig()).save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-@pytest.mark.parametrize(
-    ("choice", "tensors"),
-    [(PoolingConfig(name="first_last_mean", first_layer=1), 2), (PoolingConfig(name="pooler"), 2)],
-    ids=["layer weights", "dense"],
-)
-def test_the_modules_behind_a_model_are_as_open_as_the_model_itself(tmp_path, choice, tensors):
-    before = os.umask(0o027)
-    try:
-        tiny(choice).save(tmp_path / "model")
-    finally:
-        os.umask(before)
-    found = list((tmp_path / "model").rglob("*.safetensors"))
-    assert [oct(path.stat().st_mode & 0o777) for path in found] == ["0o640"] * tensors

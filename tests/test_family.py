@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from embedrun import family
-from embedrun.commands import doctor
-from embedrun.dataset import named
 
 pytestmark = pytest.mark.usefixtures("_alone")
 
@@ -44,12 +42,6 @@ def test_a_member_is_a_file_with_the_class_of_its_name():
     assert family.names("evaluation") == ("geometry", "heldout", "mteb", "retrieval", "senteval", "sts")
     assert {"angle", "cosent", "in_batch_negatives"} <= set(family.names("loss"))
     assert {"nli", "stsb", "toy"} <= set(family.names("dataset"))
-
-
-def test_every_name_leads_to_its_class():
-    for kind in ("loss", "dataset", "evaluation"):
-        for name in family.names(kind):
-            assert family.find(kind, name).__name__ == family.class_name(name)
 
 
 def test_a_name_that_is_no_member_is_not_looked_for():
@@ -109,23 +101,6 @@ def test_a_member_that_cannot_be_had_is_one_message_with_its_package(refused, op
     )
 
 
-@pytest.mark.usefixtures("_broken")
-def test_commands_that_do_not_use_it_are_not_affected(embedrun):
-    assert "stsb" in named.words()
-    assert not {*BROKEN} & {*named.words()}
-    assert "exits" in embedrun("train", "--help", "dataset").out
-    assert embedrun("data", "list").code == 0
-
-
-@pytest.mark.usefixtures("_broken")
-def test_the_doctor_lists_what_packages_add_and_what_of_it_is_broken():
-    found = {one.what: (one.state, one.found) for one in doctor.packages()}
-    assert found["loss prints"] == ("ok", "plug_prints:Member of the package plugged 1.2")
-    state, said = found["dataset exits"]
-    assert state == "note"
-    assert "plug_exits:Member of the package plugged 1.2 cannot be used (SystemExit: 7)" in said
-
-
 MINE: dict[str, Any] = {
     "loss": {"terms": {"a": {"name": "focal"}, "cosent": {}, "angle": {"weight": 0}}},
     "dataset": {"name": "own_rows", "path": "x"},
@@ -164,20 +139,6 @@ def test_the_code_of_what_a_source_folder_offers_is_all_of_its_package(package: 
     (package / "focal_pkg/inner/helper.py").write_text("scale = 1\n")
     (package / "other.py").write_text("")
     assert code() == before
-
-
-def test_the_code_of_a_wheel_is_its_version_and_what_its_record_has_of_the_package(package: Path):
-    info, lines = package / "focal-1.0.dist-info", "focal_pkg/__init__.py,sha256=aa,26\n"
-
-    def recorded(record: str, version: str = "1.0") -> str:
-        (info / "RECORD").write_text(record)
-        (info / "METADATA").write_text(f"Name: focal\nVersion: {version}\n")
-        return code()["code loss focal"]
-
-    before = recorded(lines)
-    of_the_machine = "focal_pkg/__pycache__/a.cpython-311.pyc,,\nfocal-1.0.dist-info/INSTALLER,sha256=b,4\n"
-    assert recorded(of_the_machine + lines) == before
-    assert len({before, recorded(lines.replace("aa", "bb")), recorded(lines, "1.1")}) == 3
 
 
 def test_the_code_of_our_terms_is_what_they_compute_in_all_their_files(monkeypatch, tmp_path: Path):

@@ -1,8 +1,6 @@
 """Files and folders that appear whole or not at all, locks, and data read as plain."""
 
 import errno
-import gzip
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +15,11 @@ from embedrun.config import presets
 from embedrun.errors import ConfigError, DataError, EmbedrunError
 from embedrun.files import (
     Lock,
-    copy_mode,
     is_alive,
     only_writer,
     open_lock,
-    packed,
     publish,
-    sha256,
     take,
-    to_json_lines,
     unwritable,
     whole_file,
     whole_folder,
@@ -35,16 +29,11 @@ from embedrun.files import (
 NO_SPACE = OSError(errno.ENOSPC, "no space")
 
 
-def with_fixed_name(path: Path, text: str) -> None:
-    with whole_file(path, aside=f".{path.name}") as aside:
-        aside.write_text(text)
-
-
 def as_bytes(path: Path, text: str) -> None:
     publish(path, text.encode(), replace=True)
 
 
-@pytest.fixture(params=[with_fixed_name, write_atomically, as_bytes])
+@pytest.fixture(params=[write_atomically, as_bytes])
 def write(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     return request.param
 
@@ -52,10 +41,6 @@ def write(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 def content(folder: Path) -> dict[str, str]:
     """The text of every file below a folder, by its name."""
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
-
-
-def mode(path: Path) -> int:
-    return path.stat().st_mode & 0o777
 
 
 def test_a_whole_file_is_on_the_disk_before_it_has_its_name_and_its_name_is_when_it_is_done(tmp_path, write):
@@ -82,39 +67,11 @@ def test_a_failed_write_leaves_the_old_file_or_the_new_and_nothing_else(tmp_path
         assert content(tmp_path) == {"x": text}
 
 
-def test_a_block_that_fails_leaves_the_old_file(tmp_path, write):
-    (tmp_path / "x").write_text("old")
-    with pytest.raises(UnicodeEncodeError):
-        write(tmp_path / "x", "whole, but for half a pair: \ud800")
-    assert content(tmp_path) == {"x": "old"}
-
-
 def test_two_writers_of_one_file_never_mix_and_the_last_wins(tmp_path):
     with whole_file(tmp_path / "x") as first, whole_file(tmp_path / "x") as second:
         first.write_text("1")
         second.write_text("2")
     assert content(tmp_path) == {"x": "1"}
-
-
-def test_what_a_kill_left_under_a_fixed_name_is_overwritten(tmp_path):
-    for name in (".x", f".x.{os.getpid()}"):
-        (tmp_path / name).write_text("half a file, and longer than the whole one")
-    with_fixed_name(tmp_path / "x", "new")
-    write_atomically(tmp_path / "x", "newer")
-    assert content(tmp_path) == {"x": "newer"}
-
-
-def test_what_can_be_made_again_waits_for_no_disk(tmp_path):
-    with operations.strike(0, operations.raise_killed, tmp_path) as done:
-        with whole_file(tmp_path / "x", aside=".x", sync=False) as aside, aside.open("w") as file:
-            file.write("new")
-        assert done == ["replace .x"]
-    assert content(tmp_path) == {"x": "new"}
-
-
-def test_a_file_that_nobody_has_written_is_missed(tmp_path):
-    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "x"):
-        pass
 
 
 def make(path: Path, text: str = "new") -> None:
@@ -150,13 +107,6 @@ def test_a_fault_at_any_change_of_a_folder_leaves_all_of_it_or_nothing(tmp_path,
         assert sorted(content(folder)) == (["x/a", "x/deep/b"] if has_its_name else [])
 
 
-def test_what_a_killed_maker_of_a_folder_left_is_no_part_of_the_next(tmp_path):
-    (tmp_path / ".tmp-x").mkdir()
-    (tmp_path / ".tmp-x/half").write_text("left")
-    make(tmp_path / "x")
-    assert content(tmp_path) == {"x/a": "new", "x/deep/b": "new"}
-
-
 def test_a_folder_that_exists_stays(tmp_path):
     make(tmp_path / "x", "theirs")
     with pytest.raises(OSError, match="not empty"):
@@ -169,23 +119,6 @@ def test_published_bytes_stay_unless_they_may_be_replaced(tmp_path):
     for text, replace, left in ((b"1", False, b"1"), (b"2", False, b"1"), (b"3", True, b"3")):
         publish(path, text, replace=replace)
         assert path.read_bytes() == left
-
-
-def test_a_checksum_is_of_the_bytes_that_are_there_now(tmp_path):
-    for text in (b"one", b"two"):
-        (tmp_path / "a").write_bytes(text)
-        os.utime(tmp_path / "a", ns=(0, 0))
-        assert sha256(tmp_path / "a") == hashlib.sha256(text).hexdigest()
-
-
-def test_files_get_the_mode_of_another_and_folders_keep_theirs(tmp_path):
-    for name, given in (("like", 0o640), ("private", 0o600), ("wide", 0o666)):
-        (tmp_path / name).touch()
-        (tmp_path / name).chmod(given)
-    (tmp_path / "folder").mkdir(mode=0o700)
-    copy_mode(tmp_path / "like", tmp_path.iterdir())
-    assert [mode(tmp_path / name) for name in ("like", "private", "wide")] == [0o640] * 3
-    assert mode(tmp_path / "folder") == 0o700
 
 
 def test_a_lock_has_one_holder_and_leaves_what_is_in_its_file(tmp_path):
@@ -208,15 +141,6 @@ def test_a_run_is_alive_while_its_lock_is_held(tmp_path):
         assert take(lock)
         assert is_alive(tmp_path) is True
     assert is_alive(tmp_path) is False
-
-
-def test_a_file_system_without_locks_is_refused_by_name(tmp_path, monkeypatch):
-    def refuse(*_: object) -> NoReturn:
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(files.fcntl, "flock", refuse)
-    with pytest.raises(EmbedrunError, match=r"lock: cannot be locked: Function not implemented; use a"):
-        Lock(tmp_path / "lock").acquire()
 
 
 def test_what_one_process_makes_another_does_not(tmp_path):
@@ -265,29 +189,7 @@ def test_what_is_no_plain_yaml_is_refused_and_runs_nothing(tmp_path, monkeypatch
     assert not Path("canary").exists()
 
 
-def test_what_is_no_json_is_refused(tmp_path):
-    (tmp_path / "x.json").write_text("{")
-    with pytest.raises(ValueError, match="Expecting"):
-        files.read_json(tmp_path / "x.json")
-
-
 def test_a_damaged_file_of_ours_is_named_with_the_reason_and_the_next_step():
     says = r"x.json: not a list \(KeyError: 'rows'\); name another"
     with pytest.raises(DataError, match=says), files.as_written(Path("x.json"), "a list", "name another"):
         raise KeyError("rows")
-
-
-def test_packed_bytes_know_neither_time_nor_name():
-    once = packed(to_json_lines([{"b": "é", "a": 1}, "x"]))
-    assert gzip.decompress(once) == '{"b": "é", "a": 1}\n"x"\n'.encode()
-    assert (once[3], once[4:8]) == (0, bytes(4))  # flags: no name; the time
-
-
-def test_a_tilde_is_the_home_of_a_user_who_is_there_and_the_cache_is_where_xdg_says(monkeypatch):
-    monkeypatch.setenv("HOME", "/of/alice")
-    assert files.expanded("~/a.csv") == Path("/of/alice/a.csv")
-    assert files.expanded("~nobody-of-this-name.csv") == Path("~nobody-of-this-name.csv")
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert files.user_cache() == Path("/of/alice/.cache/embedrun")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert files.user_cache() == Path("/cache/embedrun")

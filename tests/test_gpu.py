@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from embedrun.config import GpuConfig
-from embedrun.gpu import Compute, problems, start
+from embedrun.gpu import problems, start
 
 
 @pytest.fixture(autouse=True)
@@ -55,13 +55,6 @@ def test_an_old_device_has_no_bf16_but_its_processor_may(old_cuda):
     assert problems(GpuConfig(device="cuda", precision="fp16")) == []
 
 
-@pytest.mark.parametrize(("capability", "fits"), [((7, 5), False), ((8, 0), True)])
-def test_tf32_is_there_since_ampere(old_cuda, monkeypatch, capability, fits: bool):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    found = problems(GpuConfig(precision="tf32"))
-    assert found == ([] if fits else ["gpu.precision: this CUDA device has no tf32; choose fp32 or fp16"])
-
-
 def test_compiling_on_a_cpu_needs_a_compiler(no_cuda, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
@@ -72,39 +65,10 @@ def test_compiling_on_a_cpu_needs_a_compiler(no_cuda, monkeypatch, tmp_path):
     assert problems(GpuConfig(compile=True)) == []
 
 
-def test_deterministic_refuses_a_workspace_that_cublas_would(no_cuda, monkeypatch):
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "4096")
-    (problem,) = problems(GpuConfig(deterministic=True))
-    assert problem.startswith("gpu.deterministic: needs the environment variable CUBLAS_WORKSPACE_CONFIG")
-    assert problem.endswith("it is '4096'")
-    assert problems(GpuConfig()) == []
-
-
-def test_auto_is_fp16_on_a_device_of_before_bf16(old_cuda):
-    assert start(GpuConfig(threads=1)) == Compute(torch.device("cuda"), "fp16")
-
-
 def test_threads_that_are_asked_for_are_set(no_cuda, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     start(GpuConfig(threads=3))
     assert torch.get_num_threads() == 3
-
-
-def test_without_either_the_cores_of_this_process_are_used_not_those_of_the_machine(no_cuda, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5})
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    start(GpuConfig())
-    assert torch.get_num_threads() == 2
-
-
-def test_processes_of_one_machine_share_its_cores(no_cuda, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)))
-    start(GpuConfig(processes=3))
-    assert torch.get_num_threads() == 2
-    start(GpuConfig(processes=16))
-    assert torch.get_num_threads() == 1
 
 
 def test_each_process_has_a_device_of_its_own(old_cuda, monkeypatch):
@@ -114,20 +78,6 @@ def test_each_process_has_a_device_of_its_own(old_cuda, monkeypatch):
     assert chosen == [2]
 
 
-def test_float32_is_float32_from_the_start(no_cuda):
-    torch.backends.cuda.matmul.allow_tf32 = True
-    start(GpuConfig(threads=1, precision="tf32"))
-    assert not torch.backends.cuda.matmul.allow_tf32
-    assert not torch.backends.cudnn.allow_tf32
-
-
-@pytest.mark.parametrize(("device", "planned"), [("cpu", True), ("auto", False)])
-def test_cudnn_plans_no_attention_where_cuda_starts(old_cuda, device: str, planned: bool):
-    torch.backends.cuda.enable_cudnn_sdp(True)
-    start(GpuConfig(threads=1, device=device, precision="fp32"))
-    assert torch.backends.cuda.cudnn_sdp_enabled() is planned
-
-
 def test_deterministic_refuses_other_kernels(no_cuda, monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")  # the user's own choice stays
     start(GpuConfig(threads=1, deterministic=True))
@@ -135,33 +85,6 @@ def test_deterministic_refuses_other_kernels(no_cuda, monkeypatch):
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
     assert torch.backends.cudnn.deterministic
     assert not torch.backends.cudnn.benchmark
-
-
-def test_deterministic_gives_cublas_a_workspace(no_cuda, monkeypatch):
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    start(GpuConfig(threads=1, deterministic=True))
-    assert os.environ.pop("CUBLAS_WORKSPACE_CONFIG") == ":4096:8"
-
-
-@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
-def test_the_forward_pass_computes_in_the_training_precision(precision: str, dtype: torch.dtype):
-    with Compute(torch.device("cpu"), precision).autocast():
-        product = torch.ones(2, 2) @ torch.ones(2, 2)
-    assert product.dtype == dtype
-    assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
-
-
-def test_products_are_rounded_within_and_not_afterwards():
-    for precision in ("tf32", "fp32", "bf16"):
-        for where in ("autocast", "products"):
-            with getattr(Compute(torch.device("cpu"), precision), where)():
-                assert torch.backends.cuda.matmul.allow_tf32 is (precision == "tf32")
-            assert not torch.backends.cuda.matmul.allow_tf32
-
-
-def test_only_fp16_scales_its_gradients():
-    for precision in ("fp32", "bf16", "fp16"):
-        assert Compute(torch.device("cpu"), precision).scaler().is_enabled() is (precision == "fp16")
 
 
 def test_the_compiler_asks_no_process_that_runs_files_of_the_current_folder(monkeypatch):

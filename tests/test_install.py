@@ -40,33 +40,6 @@ def test_setup_installs_what_the_tests_need_and_the_linters_on_request(tmp_path,
     assert set(NEEDED["mine"]) <= set(NEEDED["test"])
 
 
-def test_setup_refuses_what_it_does_not_know(tmp_path):
-    ended = setup(tmp_path, "--developer")
-    assert (ended.returncode, ended.stderr) == (2, "setup: expected nothing or --dev, got --developer\n")
-    assert not (tmp_path / "said").exists()
-
-
-def test_the_linters_of_the_check_before_a_change_are_installed_by_it():
-    assert "\n./setup --dev\n" in (ROOT / ".ci/run").read_text()
-    assert {re.split(r"\W", one, maxsplit=1)[0] for one in NEEDED["dev"]} == {"ruff", "pyright"}
-
-
-def test_nothing_tells_anyone_to_install_the_bare_name():
-    # No index has it, so that the name would install nothing, or what somebody else calls so.
-    places = ("embedrun", "conf", "docs", "scripts", "README.md", "CONTRIBUTING.md", "setup", "Makefile")
-    files = [
-        path for place in places for path in (ROOT / place, *(ROOT / place).rglob("*")) if path.is_file()
-    ]
-    assert len(files) > 300
-    bare = re.compile(r"install( -[\w-]+( \w+\.txt)?)* ['\"]?embedrun(?![\w./-])")
-    assert bare.search("pip install 'embedrun[fast]'")
-    assert bare.search("pip install -U -c constraints.txt embedrun")
-    for path in files:
-        if path.suffix in (".py", ".md", ".yaml", ".j2", "") and "__pycache__" not in path.parts:
-            text = path.read_text(encoding="utf-8")
-            assert bare.search(text) is None, path
-
-
 def test_a_missing_extra_is_installed_from_the_sources():
     assert install_extra("hpo") == "pip install '.[hpo]' in the folder of embedrun's sources"
     asked = {
@@ -82,7 +55,3 @@ def test_the_page_on_installation_has_every_extra():
     text = (ROOT / "docs/install.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", text, re.M) == list(EXTRAS)
     assert set(EXTRAS) == set(NEEDED) - {"test", "dev"}
-
-
-def test_the_presets_are_in_the_wheel():
-    assert PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"] == {"conf": "embedrun/conf"}

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from embedrun import plot
-from embedrun.plot import Mean, against, history, means, rating_groups, save, smooth, subplots, sweep
+from embedrun.plot import Mean, history, means, sweep
 
 
 @pytest.fixture
@@ -24,36 +24,6 @@ def axes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(Figure, "subplots", subplots)
     return seen
-
-
-@pytest.fixture
-def legend_is_free() -> Any:
-    """Whether an axis's legend is in the picture and covers neither its axis nor the title."""
-
-    def free(axis: Any) -> bool:
-        figure = axis.figure
-        figure.draw_without_rendering()
-        legend, title = axis.get_legend().get_window_extent(), figure._suptitle.get_window_extent()
-        whole = figure.bbox
-        inside = legend.x0 >= whole.x0 and legend.x1 <= whole.x1 and title.y1 <= whole.y1
-        return inside and not legend.overlaps(title) and not legend.overlaps(axis.get_window_extent())
-
-    return free
-
-
-def test_a_plot_that_breaks_off_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "plot.png"
-    path.write_bytes(b"old")
-
-    def half(self: Figure, file: Path, **more: object) -> None:
-        Path(file).write_bytes(b"ha")
-        raise OSError("no space left")
-
-    monkeypatch.setattr(Figure, "savefig", half)
-    with pytest.raises(OSError, match="no space"):
-        save(subplots(1, 1, (1, 1), "T")[0], path)
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -94,42 +64,6 @@ def test_density_counts_every_pair_in_one_of_six_groups_and_in_all(tmp_path: Pat
     assert (tmp_path / "density.png").read_bytes().startswith(PNG)
 
 
-RATINGS = np.array([0, 0.49, 0.5, 1, 2.5, 3.8, 4.2, 4.99, 5, 5.0])
-
-
-def test_ratings_from_0_to_5_are_grouped_between_whole_ones_and_5_is_alone():
-    names, group = rating_groups(RATINGS)
-    assert names == ["0 to 1", "1 to 2", "2 to 3", "3 to 4", "4 to 5", "5"]
-    assert group.tolist() == [0, 0, 0, 1, 2, 3, 4, 4, 5, 5]
-
-
-def test_ratings_from_0_to_5_are_grouped_by_the_nearest_whole_one_on_request():
-    names, group = rating_groups(RATINGS, "nearest")
-    assert names == [f"nearest to {rating}" for rating in range(6)]
-    assert group.tolist() == [0, 0, 1, 1, 3, 4, 4, 5, 5, 5]
-
-
-@pytest.mark.parametrize("ends", [(0, 1), (1, 5), (0, 4), (0, 6), (-1, 5), (0, 100)])
-def test_scores_on_another_scale_are_in_six_groups_of_equal_width(ends):
-    gold = np.linspace(ends[0], ends[1], 13)  # two values a group, and the last one more
-    names, group = rating_groups(gold)
-    assert names[0] == f"{ends[0]:.1f} to {ends[0] + (ends[1] - ends[0]) / 6:.1f}"
-    assert group.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5]
-
-
-def test_the_gold_scores_of_the_groups_stand_beside_their_cosines(tmp_path: Path, axes):
-    gold = np.array([0.0, 0.0, 3.0])
-    plot.density(gold, np.array([0.2, 0.2, 0.9]), "toy", tmp_path / "density.png")
-    peaks = []
-    for axis in axes:
-        strips = [strip.get_paths()[0].vertices for strip in axis.collections]  # (points, 2) each
-        peaks.append([strip[strip[:, 1].argmax(), 0] for strip in (strips[0], strips[5])])
-    # A fine grid of 256 points: 1 / 255 of the axis is as near as a peak comes.
-    assert peaks[0] == pytest.approx([0.2, 0.9], abs=1 / 255)
-    assert peaks[1] == pytest.approx([0, 3], abs=3 / 255)
-    assert [axis.get_xlabel() for axis in axes] == ["cosine", "gold score"]
-
-
 def test_distribution_draws_every_pair_and_the_share_of_each_score(tmp_path: Path, axes):
     gold, cosine = np.array([1.0, 1.0, 1.0, 5.0]), np.array([0.11, 0.12, 0.92, 0.93])
     plot.distribution(gold, cosine, "toy", tmp_path / "scores.png")
@@ -143,23 +77,6 @@ def test_distribution_draws_every_pair_and_the_share_of_each_score(tmp_path: Pat
     # (0.11 + 0.12 + 0.92 + 0.93) / 4 = 0.52; the gold scores are 0, 0, 0 and 1 of their range.
     assert words == ["cosine (solid line: mean 0.52)", "gold score, rescaled (dashed line: mean 0.25)"]
     assert (tmp_path / "scores.png").read_bytes().startswith(PNG)
-
-
-@pytest.mark.parametrize(
-    ("gold", "cosine"),
-    [([2.0], [0.3]), ([3.0, 3.0, 3.0], [0.1, 0.5, 0.9]), ([0.0, 2.0, 5.0], [0.7] * 3), ([0.0, 1.0], [-1, 1])],
-)
-def test_awkward_pairs_are_drawn(tmp_path: Path, gold, cosine):
-    plot.density(np.array(gold), np.array(cosine, dtype=float), "$x_{", tmp_path / "a.png")
-    plot.distribution(np.array(gold), np.array(cosine, dtype=float), "$x_{", tmp_path / "b.png")
-    assert all((tmp_path / name).read_bytes().startswith(PNG) for name in ("a.png", "b.png"))
-
-
-def test_a_density_peaks_where_its_values_lie_at_nine_tenths_of_its_strip():
-    grid = np.linspace(0, 1, 101)
-    height = smooth(np.array([0.3, 0.3, 0.3]), grid)  # all equal: no spread to divide by
-    assert grid[height.argmax()] == pytest.approx(0.3)
-    assert height.max() == pytest.approx(0.9)
 
 
 def test_a_histogram_shows_the_share_of_each_group(tmp_path: Path, axes):
@@ -203,11 +120,6 @@ def test_each_sentence_has_points_of_its_own_shape_and_grey(tmp_path: Path, axes
     assert (tmp_path / "map.png").read_bytes().startswith(PNG)
 
 
-def test_more_sentences_than_can_be_told_apart_are_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match="at most 6 sentences, got 7"):
-        plot.dropout_map(np.zeros((7, 2, 2)), [*SIX, "one more"], "toy", tmp_path / "map.png")
-
-
 def test_saturation_draws_the_shares_the_gradient_and_both_ends_of_the_zone(tmp_path: Path, axes):
     cosine = np.array([-0.95, 0.0, 0.9, 0.91])  # the last two share a bar, and three are in the zone
     plot.saturation(cosine, 0.9, "toy", tmp_path / "zone.png")
@@ -249,33 +161,7 @@ def test_the_best_so_far_never_gets_worse_and_no_pruned_trial_is_it(tmp_path: Pa
     assert (tmp_path / "plots" / "history.png").read_bytes().startswith(PNG)
 
 
-def test_a_number_stands_at_its_place_and_the_best_is_marked(tmp_path: Path, axes):
-    against(
-        [(1e-5, 3.0, False), (1e-3, 5.0, False)],
-        (1e-3, 5.0),
-        ("training.lr", METRIC),
-        tmp_path / "lr.png",
-        log=True,
-    )
-    (axis,) = axes
-    assert drawn(axis) == {"finished": [[1e-5, 3], [1e-3, 5]], "best: 5.00": [[1e-3, 5]]}
-    assert (axis.get_xscale(), axis.get_xlabel(), axis.get_ylabel()) == ("log", "training.lr", METRIC)
-
-
-def test_choices_stand_side_by_side_in_their_order_tried_or_not(tmp_path: Path, axes, legend_is_free):
-    order = ["$x", "32", "W" * 40, "d", "e"]
-    against(
-        [("32", 3.0, False), ("e", 1.0, True)], ("32", 3.0), ("a_b", METRIC), tmp_path / "c.png", order=order
-    )
-    (axis,) = axes
-    assert drawn(axis)["finished"] == [[1, 3]]
-    assert drawn(axis)["pruned, at its last dev score"] == [[4, 1]]
-    words = [text.get_text() for text in axis.get_xticklabels()]
-    assert words == [r"\$x", "32", "W" * 21 + "...", "d", "e"]
-    assert legend_is_free(axis)
-
-
-def test_means_have_error_bars_and_only_a_best_alone_has_a_star(tmp_path: Path, axes, legend_is_free):
+def test_means_have_error_bars_and_only_a_best_alone_has_a_star(tmp_path: Path, axes):
     points = [
         Mean("a", 80.0, (79, 82), "best"),
         Mean("b", 70.0, (69, 71), "worse"),
@@ -291,14 +177,13 @@ def test_means_have_error_bars_and_only_a_best_alone_has_a_star(tmp_path: Path, 
     assert bars.get_label() == "sd"
     spans = [segment[:, 1].tolist() for segment in bars.lines[2][0].get_segments()]
     assert spans == [[79, 82], [69, 71]]
-    assert legend_is_free(axis)
     assert (tmp_path / "p" / "m.png").read_bytes().startswith(PNG)
 
 
 LABELS = ("margin", "score")
 
 
-def test_a_curve_has_its_band_the_printed_points_and_the_optimum(tmp_path: Path, axes, legend_is_free):
+def test_a_curve_has_its_band_the_printed_points_and_the_optimum(tmp_path: Path, axes):
     path = tmp_path / "plot.png"
     sweep({"": [(0, 80.0, 1.0), (10, 82.0, None)]}, [(10, 84.7)], (10, "the optimum"), LABELS, "T", path)
     (axis,) = axes
@@ -310,18 +195,4 @@ def test_a_curve_has_its_band_the_printed_points_and_the_optimum(tmp_path: Path,
     assert {tuple(row) for row in np.round(band, 6)} >= {(0.0, 79.0), (0.0, 81.0), (10.0, 82.0)}
     words = [text.get_text() for text in axis.get_legend().get_texts()]
     assert words == ["measured", "printed", "the optimum"]
-    assert legend_is_free(axis)
     assert path.stat().st_size > 1000
-
-
-def test_each_line_is_told_apart_without_colour_and_one_without_points_is_left_out(tmp_path: Path, axes):
-    lines = {f"r1 = {name}": [(0.1, 80.0, None), (0.2, 81.0, None)] for name in "abc"}
-    sweep({**lines, "empty": []}, [], None, LABELS, "T", tmp_path / "plot.png")
-    drawn = axes[0].lines
-    assert len({(line.get_linestyle(), line.get_marker()) for line in drawn}) == len(drawn) == 3
-    assert axes[0].collections == [] or len(axes[0].collections) == 0
-
-
-def test_a_dollar_sign_is_no_formula(tmp_path: Path, axes):
-    sweep({"$x$": [(0, 1.0, None)]}, [], None, ("$a", "b$"), "$", tmp_path / "plot.png")
-    assert axes[0].get_xlabel() == r"\$a"

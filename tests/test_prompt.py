@@ -6,9 +6,8 @@ from embedrun.prompt import EDITS, Prompt, in_training, in_use, of, problem
 ANGLE = 'Summarize sentence "{text}" in one word:"'
 
 
-@pytest.mark.parametrize(
-    ("text", "edited"),
-    [
+def test_the_edits_of_angle_are_made_in_their_published_order():
+    for text, edited in [
         ("A dog runs", "A dog runs."),
         ("A dog runs.", "A dog runs."),
         ("Who runs?", "Who runs."),  # the question mark keeps the full stop away, then becomes one
@@ -19,69 +18,36 @@ ANGLE = 'Summarize sentence "{text}" in one word:"'
         ("Really!", "Really!."),
         ("What??", "What?."),
         ("", ""),
-    ],
-)
-def test_the_edits_of_angle_are_made_in_their_published_order(text, edited):
-    assert EDITS["angle_llm"](text) == edited
-    assert Prompt(ANGLE, "angle_llm").filled(text) == f'Summarize sentence "{edited}" in one word:"'
+    ]:
+        assert EDITS["angle_llm"](text) == edited
+        assert Prompt(ANGLE, "angle_llm").filled(text) == f'Summarize sentence "{edited}" in one word:"'
 
 
-def test_a_template_is_what_stands_before_and_behind_the_text():
-    prompt = Prompt(ANGLE)
-    assert (prompt.before, prompt.after) == ('Summarize sentence "', '" in one word:"')
-    assert prompt.filled("a {text} b") == 'Summarize sentence "a {text} b" in one word:"'
-
-
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
+def test_what_is_no_template_is_refused():
+    for template, said in [
         ("query: ", r"a template with \{text\} once, .* got 'query: ', with 0"),
         ("{text} and {text}", "with 2"),
         ("{text} {sentence}", r"\{sentence\} stands for nothing"),
         ("", "with 0"),
-    ],
-)
-def test_what_is_no_template_is_refused(template, said):
-    with pytest.raises(ConfigError, match=said):
-        of(template)
-    assert problem(template) is not None
-
-
-def test_braces_that_a_person_would_have_mistyped_are_words_in_the_files_of_a_model():
-    assert Prompt("{task}: {text}").filled("a dog") == "{task}: a dog"
-    with pytest.raises(ConfigError, match="once, where the text goes"):
-        Prompt("{text}: {text}")
-
-
-def test_an_unknown_edit_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match="no edit 'angle_lm'; did you mean 'angle_llm'"):
-        Prompt("{text}", "angle_lm")
-
-
-def test_no_template_and_the_text_alone_are_no_prompt():
-    assert of(None) is None
-    assert of("{text}") is None
-    assert of("q: {text}") == Prompt("q: {text}")
+    ]:
+        with pytest.raises(ConfigError, match=said):
+            of(template)
+        assert problem(template) is not None
 
 
 EDITED = Prompt("q: {text}", "angle_llm")
 
 
-@pytest.mark.parametrize(
-    ("trained", "template", "edit", "used"),
-    [
+def test_use_takes_from_training_what_is_not_said():
+    for trained, template, edit, used in [
         (EDITED, None, None, EDITED),
         (EDITED, None, "none", Prompt("q: {text}")),
         (EDITED, "p: {text}", None, Prompt("p: {text}", "angle_llm")),
         (EDITED, "{text}", None, None),
-        (Prompt("q: {text}"), None, "angle_llm", EDITED),
         (None, "q: {text}", "angle_llm", EDITED),
-        (None, None, None, None),
         (None, None, "none", None),
-    ],
-)
-def test_use_takes_from_training_what_is_not_said(trained, template, edit, used):
-    assert in_use(trained, template, edit) == used
+    ]:
+        assert in_use(trained, template, edit) == used
 
 
 def test_an_edit_without_a_prompt_is_refused():

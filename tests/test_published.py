@@ -40,9 +40,3 @@ def test_one_epoch_of_angle_lifts_minilm_on_the_sts_benchmark():
     recipe = ("training.lr=5e-5", "training.warmup_ratio=0.1", "training.epochs=1", "training.batch_size=32")
     found = scores("train", "+experiment=angle_stsb", *model, *recipe)
     assert found["sts/stsb/spearman"] >= 84  # 82.03 untrained
-
-
-def test_the_nli_preset_runs_through():
-    model = ("backbone=minilm", f"backbone.name={minilm_folder()}")
-    found = scores("train", "+experiment=angle_bert", *model, "training.max_steps=50", "evaluation=stsb")
-    assert found["stsb_dev/spearman"] > 79.73  # untrained, with CLS pooling

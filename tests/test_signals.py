@@ -1,7 +1,6 @@
 import contextlib
 import os
 import signal
-import threading
 
 import pytest
 
@@ -71,72 +70,6 @@ def test_a_second_signal_does_not_cut_short_what_tidies_up_but_a_second_ctrl_c_d
         tidy()
     assert done == ["tidied"]
     assert type(caught.value) is KeyboardInterrupt
-
-
-def test_a_second_ctrl_c_does_not_wait_for_the_step():
-    done = []
-
-    def step() -> None:
-        send(signal.SIGINT)
-        done.append("noted")
-        send(signal.SIGINT)
-        done.append("not reached")
-
-    with pytest.raises(KeyboardInterrupt), Deferred():
-        step()
-    assert done == ["noted"]
-
-
-def test_where_no_step_is_under_way_a_signal_is_raised_at_once_and_what_follows_is_not_cut_short():
-    done = []
-    with contextlib.suppress(Terminated), Deferred() as stop:
-        try:
-            with stop.at_once():
-                send(signal.SIGTERM)
-                done.append("not reached")
-        except Terminated:
-            send(signal.SIGTERM)
-            done.append("saved")
-        send(signal.SIGUSR1)
-        done.append("went on")
-    assert done == ["saved", "went on"]
-
-
-def test_a_signal_from_before_is_raised_where_no_step_is_under_way():
-    with contextlib.suppress(Terminated), Deferred() as stop:
-        send(signal.SIGTERM)
-        with pytest.raises(Terminated), stop.at_once():
-            pytest.fail("began")
-
-
-def test_beside_the_main_thread_there_are_no_handlers_and_no_fault():
-    found = []
-
-    def work() -> None:
-        with signals.raised(), Deferred() as stop:
-            found.append(stop.asked)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found == [None]
-
-
-def test_after_a_signal_that_waited_for_its_step_a_second_does_not_cut_short_what_tidies_up():
-    done = []
-
-    def step() -> None:
-        try:
-            with Deferred():
-                send(signal.SIGTERM)
-        finally:
-            send(signal.SIGTERM)
-            done.append("tidied")
-
-    for _ in range(2):  # the next block hears its first signal again
-        with pytest.raises(Terminated), signals.raised():
-            step()
-    assert done == ["tidied", "tidied"]
 
 
 @pytest.mark.parametrize(("pressed", "at_once"), [(1, []), (2, [130])])

@@ -43,13 +43,6 @@ def test_the_jobs_of_a_sweep_are_valid_and_all_different(name):
         plan_train(job.config)
 
 
-def test_a_grid_of_masks_is_that_of_its_figure():
-    request = Request(command="train", overrides=("+experiment=sweep_arccse_masking",))
-    assert sweep(request)[0][0].replace(" ", "") == "dataset.masking={first:0.1,second:0.2}"
-    options = composed(request, sweep(request)[0], job=0).config["dataset"]["masking"]
-    assert (options["first"], options["least_words"]) == (0.1, 25)  # the others stay as they are
-
-
 def test_the_jobs_of_a_grid_are_the_runs_of_their_rows():
     request = Request(command="train", overrides=("+experiment=sweep_angle_batch_size",))
     jobs = {identity(composed(request, job, job=0).config, _no_run) for job in sweep(request)}

@@ -63,28 +63,10 @@ def http(kind, status):
     return kind("from the hub", response=response)
 
 
-def test_a_model_folder_is_taken_as_it_is(tmp_path):
-    folder = model_folder(tmp_path / "my-model")
-    assert files.locate(str(folder)) == folder
-    assert files.commit_of(folder) is None
-
-
-def test_a_run_directory_stands_for_its_model(tmp_path):
-    (tmp_path / "status.json").write_text('{"state": "finished"}')
-    folder = model_folder(tmp_path / "model")
-    assert files.locate(str(tmp_path)) == folder
-
-
 def test_a_run_without_a_model_says_its_state_and_how_to_go_on(tmp_path):
     (tmp_path / "status.json").write_text(json.dumps({"state": "interrupted"}))
     with pytest.raises(DataError, match=r"state: interrupted.*name a finished run"):
         files.locate(str(tmp_path))
-
-
-def test_a_mistyped_path_is_answered_with_the_nearest_folder(tmp_path):
-    model_folder(tmp_path / "angle_bert")
-    with pytest.raises(DataError, match="no such folder; did you mean 'angle_bert'"):
-        files.locate(str(tmp_path / "angel_bert"))
 
 
 def test_a_folder_that_is_no_model_is_refused_for_what_it_lacks(tmp_path):
@@ -93,31 +75,6 @@ def test_a_folder_that_is_no_model_is_refused_for_what_it_lacks(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match="no weights"):
         files.locate(str(tmp_path))
-
-
-@pytest.mark.parametrize("left", [(), ("vocab.json",)])
-def test_a_folder_without_the_files_of_a_tokenizer_is_refused(tmp_path, left):
-    folder = model_folder(tmp_path / "m")
-    (folder / "tokenizer.json").write_text("")  # as a copy that was broken off leaves it
-    for name in left:
-        (folder / name).write_text("{}")
-    with pytest.raises(DataError, match=rf"model '{folder}': {folder} has no tokenizer, .*again"):
-        files.locate(str(folder))
-
-
-def test_an_adapter_has_its_own_tokenizer_or_its_bases(tmp_path):
-    base, folder = model_folder(tmp_path / "base"), tmp_path / "adapter"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
-    (folder / "adapter_model.safetensors").write_bytes(b"")
-    assert files.locate(str(folder)) == folder
-    (folder / "tokenizer_config.json").write_text("{}")
-    with pytest.raises(DataError, match=f"{folder} has no tokenizer"):
-        files.locate(str(folder))
-    (base / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").unlink()
-    with pytest.raises(DataError, match=f"its base is needed: .*{base} has no tokenizer"):
-        files.locate(str(folder))
 
 
 def test_a_hub_id_is_downloaded_without_torch_weights(tmp_path, hub):
@@ -154,15 +111,3 @@ def test_without_the_hub_its_cache_serves(tmp_path, hub):
     folder = model_folder(tmp_path / "cached")
     hub(fails(ConnectionError("no route")), cached=folder)
     assert files.locate("owner/name") == folder
-
-
-def test_a_download_that_breaks_off_is_an_input_error(monkeypatch, hub):
-    stand_in = hub(lists("model.safetensors"))
-
-    def breaks(name, *, revision=None, allow_patterns, local_files_only=False):
-        raise errors.LocalEntryNotFoundError("none") if local_files_only else TimeoutError("read timed out")
-
-    monkeypatch.setattr(stand_in, "snapshot_download", breaks)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", breaks)
-    with pytest.raises(DataError, match="TimeoutError: read timed out"):
-        files.locate("owner/name")

@@ -22,10 +22,6 @@ def test_special_tokens_then_characters_then_words_by_count_then_alphabet():
     assert word_pieces(TEXTS, 100) == [*FIRST_15, "bad", "cab", "add"]
 
 
-def test_words_of_equal_count_stand_in_alphabetical_order():
-    assert word_pieces(["dad cab bad"], 100)[-3:] == ["bad", "cab", "dad"]
-
-
 def test_a_size_below_the_characters_is_refused_with_the_size_that_would_do():
     with pytest.raises(ConfigError, match="at least 15 are needed"):
         word_pieces(TEXTS, 14)

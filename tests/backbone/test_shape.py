@@ -1,5 +1,3 @@
-import pytest
-import torch
 from torch import nn
 from transformers import AutoConfig, AutoModel
 
@@ -24,21 +22,17 @@ PUBLISHED = {
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 3, "intermediate_size": 40}
 TOKENS = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
 CASES = [
-    {"model_type": "bert", **SMALL, "num_attention_heads": 2, "max_position_embeddings": 12},
     {"model_type": "bert", **SMALL, "num_attention_heads": 2, "max_position_embeddings": 12,
      "type_vocab_size": 5},
     {"model_type": "roberta", **SMALL, "num_attention_heads": 4, "max_position_embeddings": 14,
      "type_vocab_size": 1},
-    {"model_type": "modernbert", **SMALL, **TOKENS, "num_attention_heads": 2, "max_position_embeddings": 30},
     {"model_type": "modernbert", **SMALL, **TOKENS, "num_attention_heads": 2, "max_position_embeddings": 30,
      "norm_bias": True, "attention_bias": True, "mlp_bias": True},
-    {"model_type": "llama", **SMALL, "num_attention_heads": 4, "max_position_embeddings": 30},
     {"model_type": "llama", **SMALL, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
      "attention_bias": True, "mlp_bias": True, "max_position_embeddings": 30},
     {"model_type": "qwen2", **SMALL, "num_attention_heads": 4, "num_key_value_heads": 1,
      "max_position_embeddings": 30},
 ]  # fmt: skip
-IDS = [f"{case['model_type']}{place}" for place, case in enumerate(CASES)]
 
 
 def test_a_bert_of_one_layer_is_counted_by_hand():
@@ -51,45 +45,26 @@ def test_a_bert_of_one_layer_is_counted_by_hand():
     assert size.matrices == 4 * 16 + 2 * 24
 
 
-@pytest.mark.parametrize(("name", "weights"), PUBLISHED.items())
-def test_published_models_have_their_published_size(name, weights):
-    size = size_of(CONFIGS[name])
-    assert size is not None
-    assert size.weights == weights
+def test_published_models_have_their_published_size():
+    for name, weights in PUBLISHED.items():
+        size = size_of(CONFIGS[name])
+        assert size is not None
+        assert size.weights == weights
 
 
-def test_every_published_shape_is_checked_and_has_a_preset_or_is_one():
-    assert CONFIGS.keys() == PUBLISHED.keys()
-
-
-@pytest.mark.parametrize("config", CASES, ids=IDS)
-def test_counts_and_linear_layers_are_those_of_the_real_model(config):
-    size = size_of(config)
-    assert size is not None
-    model = AutoModel.from_config(AutoConfig.for_model(**config))
-    assert size.weights == sum(weight.numel() for weight in model.parameters())
-    linear = {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and "pooler" not in name
-    }
-    assert {(layer.name, layer.inputs, layer.outputs) for layer in size.linear} == {
-        (name, module.in_features, module.out_features) for name, module in linear.items()
-    }
-    assert size.matrices == sum(module.weight.numel() for module in linear.values())
-    assert size.gated == (config["model_type"] not in ("bert", "roberta"))
-
-
-def test_positions_of_a_roberta_leave_out_those_of_the_padding():
-    size = size_of(CONFIGS["FacebookAI/roberta-base"])
-    assert size is not None
-    assert size.positions == 512
-
-
-def test_no_weight_is_made_and_an_unknown_family_is_not_measured():
-    before = torch.get_rng_state()
-    shape = {**SMALL, "num_attention_heads": 2}
-    size = size_of({"model_type": "mpnet", **shape})
-    assert size is not None
-    assert torch.equal(torch.get_rng_state(), before)
-    assert size_of({"model_type": "nobody", **shape}) is None
+def test_counts_and_linear_layers_are_those_of_the_real_model():
+    for config in CASES:
+        size = size_of(config)
+        assert size is not None
+        model = AutoModel.from_config(AutoConfig.for_model(**config))
+        assert size.weights == sum(weight.numel() for weight in model.parameters())
+        linear = {
+            name: module
+            for name, module in model.named_modules()
+            if isinstance(module, nn.Linear) and "pooler" not in name
+        }
+        assert {(layer.name, layer.inputs, layer.outputs) for layer in size.linear} == {
+            (name, module.in_features, module.out_features) for name, module in linear.items()
+        }
+        assert size.matrices == sum(module.weight.numel() for module in linear.values())
+        assert size.gated == (config["model_type"] not in ("bert", "roberta"))

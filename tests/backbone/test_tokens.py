@@ -64,26 +64,6 @@ def test_another_prompt_makes_another_file(backbone, calls):
     assert len(files()) == 4
 
 
-def test_another_tokenizer_makes_another_file(backbone, calls):
-    tokens.tokenize(backbone, TEXTS)
-    backbone.tokenizer.add_tokens(["many"])
-    tokens.tokenize(backbone, TEXTS)
-    assert len(files()) == 2
-
-
-def test_the_side_that_long_texts_are_cut_on_makes_another_file(backbone, calls):
-    first = tokens.tokenize(backbone, TEXTS, 4)
-    backbone.tokenizer.truncation_side = "left"
-    other = tokens.tokenize(backbone, TEXTS, 4)
-    assert not np.array_equal(first.ids, other.ids)
-    assert len(files()) == 2
-
-
-def test_few_texts_are_not_kept(backbone, calls):
-    tokens.tokenize(backbone, TEXTS[:999])
-    assert files() == []
-
-
 def test_many_texts_are_tokenised_in_parts_and_give_one_table(backbone, calls):
     many = [f"text {place} of {'many ' * (place % 5)}" for place in range(2 * 8192 + 1)]
     found = tokens.tokenize(backbone, many)

@@ -11,14 +11,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from minilm import minilm_folder
 from small_models import FAMILIES, put
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from embedrun.backbone import Backbone, load, transformer
 from embedrun.backbone.declared import Declared
-from embedrun.backbone.length import absolute_positions, longest_text
+from embedrun.backbone.length import absolute_positions
 from embedrun.backbone.transformer import fitting, groups, token_ids
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, ScratchConfig
@@ -31,11 +30,6 @@ SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)
 @pytest.fixture(scope="module")
 def tiny():
     return load(BackboneConfig(name=None, scratch=SHAPE), TEXTS, seed=1).eval()
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    return load(BackboneConfig(name=str(minilm_folder())), seed=0).eval()
 
 
 def tokens_of(backbone: Backbone, texts: list[str]) -> Tokens:
@@ -55,27 +49,6 @@ def test_tokens_carry_the_special_tokens_and_no_padding(tiny):
     assert table.ids.dtype == np.int32
 
 
-def test_a_long_text_is_cut_and_keeps_its_last_special_token(tiny):
-    text = tiny.tokenize(["dogs " * 50])
-    assert len(text.ids) == 12
-    assert (text.ids[0], text.ids[-1]) == (2, 3)
-
-
-def test_an_empty_text_has_a_token_even_without_special_tokens(tiny):
-    assert tiny.tokenize([""]).lengths.tolist() == [2]
-    bare = load(BackboneConfig(name=None, scratch=SHAPE), TEXTS, seed=1)
-    bare.tokenizer.backend_tokenizer.post_processor = None
-    assert bare.tokenize(["", "a"]).lengths.tolist() == [1, 1]
-
-
-def test_texts_are_lowered_where_the_files_say_so(tiny):
-    lowered = Backbone(
-        tiny.model, lambda texts, **_: {"input_ids": [list(map(ord, text)) for text in texts]},
-        max_length=12, declared=Declared(lowercase=True), origin={},
-    )  # fmt: skip
-    assert lowered.tokenize(["Ab"]).ids.tolist() == [97, 98]
-
-
 def test_the_mask_token_is_no_text_to_be_lowered(tiny):
     lowered = Backbone(
         tiny.model, tiny.tokenizer, max_length=12, declared=Declared(lowercase=True), origin={}
@@ -83,36 +56,6 @@ def test_the_mask_token_is_no_text_to_be_lowered(tiny):
     ids = lowered.tokenize([f"A {tiny.tokenizer.mask_token} RUNS"]).ids.tolist()
     assert tiny.tokenizer.mask_token_id in ids
     assert ids == lowered.tokenize([f"a {tiny.tokenizer.mask_token} runs"]).ids.tolist()
-
-
-@pytest.mark.parametrize("overhead", [0, 10_000])
-@pytest.mark.parametrize("name", ["tiny", "minilm"])
-def test_vectors_equal_those_of_transformers_alone_in_the_order_given(name, overhead, request, monkeypatch):
-    backbone = request.getfixturevalue(name)
-    monkeypatch.setitem(transformer._OVERHEAD, "cpu", overhead)
-    with torch.no_grad():
-        ours = backbone(tokens_of(backbone, TEXTS), mean)
-        for text, vector in zip(TEXTS, ours, strict=True):
-            inputs = backbone.tokenizer(
-                text, return_tensors="pt", truncation=True, max_length=backbone.max_length
-            )
-            alone = backbone.model(**inputs).last_hidden_state[0].mean(0)
-            # Not scaled to length 1, values reach 0.6; sums in another order differ in the last bits.
-            torch.testing.assert_close(vector, alone, rtol=0, atol=3e-6)
-
-
-def test_every_layer_is_handed_on_when_asked_for(tiny):
-    seen = []
-
-    def pool(layers, mask):
-        seen.append(len(layers))
-        assert torch.equal(layers[-1], tiny.model(
-            input_ids=ids, attention_mask=mask).last_hidden_state)  # fmt: skip
-        return mean(layers, mask)
-
-    ids = tiny.tokenizer(["a cat"], return_tensors="pt")["input_ids"]
-    tiny(tokens_of(tiny, ["a cat"]), pool, all_layers=True)
-    assert seen == [3]  # the embedding layer and two transformer layers
 
 
 def test_gradients_do_not_depend_on_the_groups(tiny, monkeypatch):
@@ -125,16 +68,6 @@ def test_gradients_do_not_depend_on_the_groups(tiny, monkeypatch):
         found.append(torch.autograd.grad(loss, weight)[0])
     assert found[0].abs().max() > 0
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)
-
-
-def test_a_budget_limits_the_padded_tokens_of_a_pass(tiny):
-    tokens = tokens_of(tiny, TEXTS)
-    sizes = [len(index) for index, _ in tiny.parts(tokens, mean, budget=1)]
-    assert sizes == [1, 1, 1, 1, 1]
-
-
-def lengths_of(lengths, found):
-    return [[int(lengths[i]) for i in group] for group in found]
 
 
 def cost(lengths, found, overhead):
@@ -154,54 +87,26 @@ def test_the_cut_is_as_cheap_as_the_best_of_all_cuts():
         assert cost(lengths, groups(lengths, overhead=6), 6) == cheapest
 
 
-@pytest.mark.parametrize("budget", [1, 7, 16, 64])
-def test_no_group_is_over_budget_and_every_text_is_in_one_group(budget):
-    lengths = np.random.default_rng(1).integers(1, 17, size=200)
-    found = groups(lengths, overhead=30, budget=budget)
-    assert sorted(np.concatenate(found)) == list(range(200))
-    assert all(len(group) == 1 or len(group) * lengths[group].max() <= budget for group in found)
-
-
-def model(positions: int | None, limit: int | None = None) -> nn.Module:
-    """One with a table of so many positions, or with none."""
-    made = nn.Module()
-    made.config = SimpleNamespace(max_position_embeddings=limit)  # type: ignore[assignment]  # no module
-    if positions is not None:
-        made.position_embeddings = nn.Embedding(positions, 2)
-    return made
-
-
-def longest(of: nn.Module, tokenizer: int = 128, *, asked: int | None = None, declared: int | None = None):
-    return longest_text(of, SimpleNamespace(model_max_length=tokenizer), asked=asked, declared=declared)
-
-
-def test_what_is_asked_for_wins_up_to_the_positions_that_there_are():
-    assert longest(model(256), asked=200, declared=100) == 200
-    with pytest.raises(ConfigError, match="257 tokens asked for, and the model has 256 positions"):
-        longest(model(256), asked=257)
-
-
-def test_where_nothing_is_declared_the_smallest_limit_counts():
-    assert longest(model(256, limit=256)) == 128
-    assert longest(model(None, limit=64)) == 64
-    assert longest(model(None), tokenizer=10**30) == 10**30
+def test_no_group_is_over_budget_and_every_text_is_in_one_group():
+    for budget in [1, 7, 16, 64]:
+        lengths = np.random.default_rng(1).integers(1, 17, size=200)
+        found = groups(lengths, overhead=30, budget=budget)
+        assert sorted(np.concatenate(found)) == list(range(200))
+        assert all(len(group) == 1 or len(group) * lengths[group].max() <= budget for group in found)
 
 
 TINY = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "positions"),
-    [
+def test_the_table_of_positions_is_found_in_every_kind_of_model():
+    for kind, options, positions in [
         ("bert", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10}, 10),
         ("roberta", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10, "pad_token_id": 1}, 8),
         ("gpt2", {"vocab_size": 20, "n_positions": 10, "n_embd": 8, "n_layer": 1, "n_head": 1}, 10),
         ("opt", {**TINY, "ffn_dim": 8, "word_embed_proj_dim": 8, "max_position_embeddings": 10}, 10),
         ("llama", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10}, None),
-    ],
-)
-def test_the_table_of_positions_is_found_in_every_kind_of_model(kind, options, positions):
-    assert absolute_positions(AutoModel.from_config(AutoConfig.for_model(kind, **options))) == positions
+    ]:
+        assert absolute_positions(AutoModel.from_config(AutoConfig.for_model(kind, **options))) == positions
 
 
 class Model:
@@ -218,20 +123,17 @@ class Model:
         self.config._attn_implementation = name
 
 
-@pytest.mark.parametrize(
-    ("attention", "dtype", "autocast", "within"),
-    [
+def test_flash_attention_gives_way_in_float32_alone():
+    for attention, dtype, autocast, within in [
         ("flash_attention_2", torch.float32, False, "sdpa"),
         ("flash_attention_2", torch.float32, True, "flash_attention_2"),
         ("flash_attention_2", torch.bfloat16, False, "flash_attention_2"),
         ("eager", torch.float32, False, "eager"),
-    ],
-)
-def test_flash_attention_gives_way_in_float32_alone(attention, dtype, autocast, within):
-    model = Model(attention, dtype)
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), fitting(model):
-        assert model.config._attn_implementation == within
-    assert model.config._attn_implementation == attention
+    ]:
+        model = Model(attention, dtype)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), fitting(model):
+            assert model.config._attn_implementation == within
+        assert model.config._attn_implementation == attention
 
 
 BEFORE, AFTER = 'Summarize sentence "', '" in one word:"'
@@ -264,52 +166,26 @@ def test_what_fits_is_the_plain_tokenisation_of_the_filled_template(tokenizer):
     assert found == [plain(tokenizer, text) for text in PROMPTED_TEXTS]
 
 
-@pytest.mark.parametrize("room", [1, 2, 5, 6, 7, 11, 30])
-def test_what_is_cut_is_the_plain_tokenisation_of_a_shorter_text(tokenizer, room):
-    length = len(plain(tokenizer, "")) + room
-    for text, ids in zip(
-        PROMPTED_TEXTS, token_ids(tokenizer, PROMPTED_TEXTS, BEFORE, AFTER, max_length=length), strict=True
-    ):
-        if len(plain(tokenizer, text)) <= length:
-            assert ids == plain(tokenizer, text)
-            continue
-        assert len(ids) <= length
-        # The only freedom is how much of the text is left: the template and special tokens are whole.
-        shorter = [plain(tokenizer, text[:end]) for end in range(len(text))]
-        assert ids in shorter
-        # At the seam a token may need up to three more, and a sign of several bytes is left out whole.
-        assert len(ids) >= length - 4
-
-
-def test_the_longest_text_that_fits_is_kept(tokenizer):
-    text = " ".join(["dog"] * 200)
-    length = len(plain(tokenizer, "dog dog dog dog"))
-    (ids,) = token_ids(tokenizer, [text], BEFORE, AFTER, max_length=length)
-    assert ids == plain(tokenizer, "dog dog dog dog")
-
-
-def test_without_words_behind_it_a_long_text_is_cut_as_the_tokenizer_does(tokenizer):
-    whole = tokenizer("query: " + PROMPTED_TEXTS[-1], truncation=True, max_length=20)["input_ids"]
-    assert token_ids(tokenizer, PROMPTED_TEXTS[-1:], "query: ", "", max_length=20) == [whole]
+def test_what_is_cut_is_the_plain_tokenisation_of_a_shorter_text(tokenizer):
+    for room in [1, 2, 5, 6, 7, 11, 30]:
+        length = len(plain(tokenizer, "")) + room
+        for text, ids in zip(
+            PROMPTED_TEXTS,
+            token_ids(tokenizer, PROMPTED_TEXTS, BEFORE, AFTER, max_length=length),
+            strict=True,
+        ):
+            if len(plain(tokenizer, text)) <= length:
+                assert ids == plain(tokenizer, text)
+                continue
+            assert len(ids) <= length
+            # The only freedom is how much of the text is left: the template and special tokens are whole.
+            shorter = [plain(tokenizer, text[:end]) for end in range(len(text))]
+            assert ids in shorter
+            # At the seam a token may need up to three more, and a sign of several bytes is left out whole.
+            assert len(ids) >= length - 4
 
 
 def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tokenizer):
     own = len(plain(tokenizer, ""))
     with pytest.raises(ConfigError, match=rf"backbone\.prompt: takes {own} tokens by itself.* cut to {own}"):
         token_ids(tokenizer, ["a dog"], BEFORE, AFTER, max_length=own)
-
-
-def test_a_tokenizer_that_cuts_on_the_left_leaves_the_prompt_whole_too(tokenizer):
-    tokenizer.truncation_side = "left"
-    try:
-        (ids,) = token_ids(tokenizer, PROMPTED_TEXTS[-1:], "query: ", "", max_length=20)
-    finally:
-        tokenizer.truncation_side = "right"
-    assert ids in [tokenizer("query: " + PROMPTED_TEXTS[-1][:end])["input_ids"] for end in range(120)]
-
-
-def test_groups_by_squares_are_the_cheapest_of_all_cuts():
-    # One group: 4 * 10^2 = 400; the two short ones alone: 2 * 10^2 + 2 * 2^2 = 208 and one more overhead.
-    lengths = np.array([10, 2, 10, 2])
-    assert lengths_of(lengths, groups(lengths, overhead=191, power=2)) == [[10, 10], [2, 2]]
-    assert lengths_of(lengths, groups(lengths, overhead=193, power=2)) == [[10, 10, 2, 2]]

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from embedrun.backbone.dropout import SeededDropout
-from embedrun.backbone.pretrained import enable
 from embedrun.backbone.ran import RanConfig, RanModel
 
 LENGTHS = (30, 10, 1, 18, 8, 19, 24)  # windows of 8, the last of at least 3
@@ -82,52 +81,11 @@ def test_seeded_dropout_of_a_text_does_not_depend_on_the_texts_beside_it(make, a
     assert (other.pooler_output - together.pooler_output).abs().max() > 1e-2
 
 
-def test_recomputed_layers_give_the_same_gradient_under_seeded_dropout(make):
-    gradients, (ids, mask) = [], batch()
-    for recompute in (False, True):
-        model = make(dropout=0.2).double().train()
-        if recompute:
-            enable(model)
-        with SeededDropout(torch.arange(7), CPU):
-            vectors = model(ids, mask).last_hidden_state
-        vectors.square().sum().backward()
-        gradients.append(model.tokens.weight.grad)
-    assert torch.equal(gradients[1], gradients[0])
-
-
-def test_a_saved_model_is_read_back_weight_by_weight(make, tmp_path):
-    from transformers import AutoModel
-
-    model = make()
-    model.save_pretrained(tmp_path)
-    again, report = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
-    assert isinstance(again, RanModel)
-    assert not report["missing_keys"]
-    assert not report["unexpected_keys"]
-    for name, weight in model.state_dict().items():
-        assert torch.equal(again.state_dict()[name], weight)
-    ids, mask = batch()
-    assert torch.equal(again.eval()(ids, mask).pooler_output, model(ids, mask).pooler_output)
-
-
 def test_the_base_model_has_87_million_weights_beside_its_pooler():
     with torch.device("meta"):
         model = RanModel(RanConfig())
     pooler = sum(weight.numel() for weight in model.pooler.parameters())
     assert sum(weight.numel() for weight in model.parameters()) - pooler == 86_874_624
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"head_size": None, "num_attention_heads": 3}, "3 heads do not divide a width of 16"),
-        ({"head_size": 5}, "even number of dimensions to be rotated, got 5"),
-        ({"min_window": 9}, "min_window must be from 1 to window, got 9 and 8"),
-    ],
-)
-def test_sizes_that_do_not_fit_are_refused(config, changes, says):
-    with pytest.raises(ValueError, match=says):
-        config(**changes)
 
 
 MEMORY_LENGTHS = (512, 1024, 2048, 4096, 8192)  # tokens
@@ -148,9 +106,8 @@ def bytes_for_backward(model, tokens: int) -> int:
     return sum(tensor.untyped_storage().nbytes() for place, tensor in kept.items() if place not in weights)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_memory_is_linear_from_512_to_8192_tokens(make, dropout):
-    model = make(window=64, min_window=16, dropout=dropout).train()
+def test_memory_is_linear_from_512_to_8192_tokens(make):
+    model = make(window=64, min_window=16, dropout=0.1).train()
     kept = [bytes_for_backward(model, tokens) for tokens in MEMORY_LENGTHS]
     ratios = [after / before for before, after in pairwise(kept)]
     assert all(1.9 < ratio < 2.1 for ratio in ratios), ratios

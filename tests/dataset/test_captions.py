@@ -11,11 +11,6 @@ def image(name: str, *captions: object) -> dict:
     return {"image_id": name, "captions": list(captions)}
 
 
-def test_the_division_of_entities_has_a_name_of_its_own():
-    assert Captions().name == "flickr30k"
-    assert Captions(split_of="entities").name == "flickr30k_entities"
-
-
 def test_an_image_that_stands_there_twice_is_refused_with_both_lines(store, write):
     path = write("flickr8k/captions.jsonl.gz", [image(name, "x", "y") for name in "aba"])
     with pytest.raises(DataError) as caught:
@@ -29,11 +24,6 @@ def test_a_part_of_the_published_images_is_refused(store, write):
     with pytest.raises(DataError) as caught:
         Captions().read("test", store)
     assert caught.value.problems[0] == f"{path}: 999 rows, the published data set has 1000"
-
-
-def test_an_unknown_set_or_division_is_refused():
-    with pytest.raises(ValueError, match="no set=mscoco split_of=entities"):
-        Captions(set="mscoco", split_of="entities")
 
 
 @pytest.mark.realdata

@@ -2,7 +2,6 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -31,26 +30,6 @@ def faults(path: str, store, **options) -> list[str]:
     with pytest.raises(DataError) as caught:
         Pairs(path=path, **options).read("train", store)
     return [problem.removeprefix(path).removeprefix(", ") for problem in caught.value.problems]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.tsv", TABLE),
-        ("a.tsv.gz", TABLE),
-        ("A.TSV", TABLE.replace("\n", "\r\n") + "\r\n"),
-        ("a.csv", TABLE.replace("\t", ",")),
-        ("a.csv", "\ufeff" + TABLE.replace("\t", ",")),
-        (
-            "a.jsonl.gz",
-            '{"text1":"A cat.","text2":"A dog.","score":2}\n{"text1":"Rain","text2":"Snow","score":"1.5"}',
-        ),
-    ],
-)
-def test_each_kind_of_file_gives_the_same_rows(tmp_path, store, name, content):
-    rows = Pairs(path=put(tmp_path, name, content)).read("train", store)
-    assert rows.texts == {"left": ["A cat.", "Rain"], "right": ["A dog.", "Snow"]}
-    np.testing.assert_array_equal(rows.targets["score"], np.array([2.0, 1.5]))
 
 
 def test_a_column_map_chooses_texts_and_targets(tmp_path, store):
@@ -110,13 +89,6 @@ def test_an_unclosed_quote_is_named_by_its_row(tmp_path, store):
         assert problems == ["row 3: has 1 fields, the header has 3; a quote may not be closed"]
 
 
-def test_twenty_faults_are_spelt_out_and_the_others_counted(tmp_path, store):
-    path = put(tmp_path, "a.tsv", "text1\ttext2\tscore\n" + "a\tb\tx\n" * 25)
-    problems = faults(path, store)
-    assert [problem.split(":")[0] for problem in problems[:20]] == [f"row {line}" for line in range(2, 22)]
-    assert problems[20:] == [": and 5 more faults like these"]
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -138,19 +110,6 @@ def test_a_path_that_cannot_be_read_is_a_problem(tmp_path, store, name, reason):
     assert problem.startswith("dataset.path: ")
     assert name in problem
     assert reason in problem
-
-
-@pytest.mark.parametrize(
-    ("columns", "reason"),
-    [
-        ({"text1": "a", "text2": "b", "scroe": "c"}, "did you mean 'score'?"),
-        ({"text1": "a", "score": "c"}, "for each of text1, text2"),
-        ({"text1": "a", "text2": "a", "score": "c"}, "none twice"),
-    ],
-)
-def test_a_column_map_that_cannot_be_meant_is_refused(columns, reason):
-    with pytest.raises(ValueError, match=reason.replace("?", r"\?")):
-        Pairs(path="a.tsv", columns=columns)
 
 
 def test_a_folder_is_its_shards_sorted_by_name(tmp_path, store):

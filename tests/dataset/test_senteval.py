@@ -35,13 +35,6 @@ def test_what_is_no_class_of_the_task_is_refused_with_its_line(store, write, lab
     assert caught.value.problems == [f"{path}, row 2: label: {reason}"]
 
 
-def test_an_empty_text_stays_in_cr(store, write):
-    rows = texts({0: 1368, 1: 2407})
-    rows[3]["text"] = ""
-    write("senteval/cr/train.jsonl.gz", rows)
-    assert Senteval(task="cr").read("train", store).texts["text"][3] == ""
-
-
 @pytest.mark.realdata
 def test_every_real_set_has_its_published_rows_and_empty_texts():
     store = Store.find(os.environ["EMBEDRUN_DATA"])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedrun.dataset.pairs import Pairs, Texts, Triplets
+from embedrun.dataset.pairs import Pairs, Triplets
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import cache, hub
 
@@ -100,13 +100,6 @@ def test_triplets_of_the_hub_are_trained_on_and_held_out_as_pairs(store):
     assert dev.targets["score"].tolist() == [1, 1, 0, 0]
 
 
-def test_texts_of_the_hub_are_trained_on(store):
-    data = Texts(path=PATH, config="triplet", columns={"text": "anchor"}, splits={"train": "dev"})
-    assert data.read("train", store).texts["text"] == ["dev anchor 0", "dev anchor 1"]
-    with pytest.raises(ValueError, match=r"of none but train; got"):
-        Texts(path=PATH, config="triplet", splits={"train": "train", "dev": "dev"})
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -165,17 +158,6 @@ def test_rows_that_hang_together_too_much_are_refused_unless_divided_by_row(tmp_
         Pairs(path=path, split=SHARES).read("train", store)
     data = Pairs(path=path, split=SHARES, split_by="row")
     assert [len(data.read(split, store)) for split in data.splits] == [80, 10, 10]
-
-
-def test_a_split_of_triplets_is_held_out_as_pairs(tmp_path, store):
-    lines = [f"a{row}\tp{row}\tn{row}" for row in range(10)]
-    (tmp_path / "a.tsv").write_text("\n".join(["anchor\tpositive\tnegative", *lines]))
-    data = Triplets(path=str(tmp_path / "a.tsv"), split={"train": 0.8, "test": 0.2})
-    assert len(data.read("train", store)) == 8
-    test = data.read("test", store)
-    assert test.targets["score"].tolist() == [1, 1, 0, 0]
-    numbers = [int(text[1:]) for text in test.texts["left"]]
-    assert test.texts["right"] == [f"{kind}{row}" for kind, row in zip("ppnn", numbers, strict=True)]
 
 
 def test_a_branch_is_written_down_as_its_commit_and_a_resumed_run_keeps_its_own(capsys):

@@ -6,7 +6,6 @@ import pytest
 
 from embedrun.dataset.published import Mrpc, Qnli, Qqp
 from embedrun.dataset.senteval import Senteval
-from embedrun.dataset.stored import require_published
 from embedrun.errors import DataError
 from embedrun.store import Store
 
@@ -87,23 +86,3 @@ def test_of_equal_pairs_of_mrpc_as_many_are_dev_as_glue_has(store, write):
 def test_the_real_splits_have_their_sizes(dataset, split, rows, ones):
     found = dataset.read(split, Store.find(os.environ["EMBEDRUN_DATA"]))
     assert (len(found), found.targets["score"].sum()) == (rows, ones)
-
-
-FILE = "senteval/mrpc/test.jsonl.gz"  # 578 and 1,147 rows of the labels 0 and 1
-
-
-def test_labels_are_counted_although_the_rows_are_right(store):
-    with pytest.raises(DataError) as caught:
-        require_published(store, FILE, 1725, [0] * 579 + [1] * 1146)
-    assert caught.value.problems == [
-        f"{store.path(FILE)}: 579 rows of label 0, the published data set has 578",
-        f"{store.path(FILE)}: 1146 rows of label 1, the published data set has 1147",
-    ]
-
-
-def test_another_number_of_rows_is_refused_with_the_way_on(store):
-    with pytest.raises(DataError) as caught:
-        require_published(store, "mscoco/test_captions.jsonl.gz", 4999)
-    first, second = caught.value.problems
-    assert first.endswith("4999 rows, the published data set has 5000")
-    assert "`embedrun data get mscoco --from DIR`" in second

@@ -3,7 +3,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
@@ -25,7 +24,6 @@ from embedrun.dataset.toy_pairs import (
     Scene,
     Statement,
     Wording,
-    draw_triple,
     label,
     score,
 )
@@ -133,12 +131,6 @@ def test_the_first_pairs_are_the_same_in_every_process():
     assert [drawn[split].targets["label"][0] for split in Toy.splits] == [0, 0, 2]
 
 
-def test_test_rows_do_not_hang_on_the_size_or_form_of_the_training_rows(rows):
-    other = Toy(form="triplet", train_rows=7, dev_rows=9)
-    assert other.read("test").texts == rows["test"].texts
-    assert other.read("dev").texts["left"] == rows["dev"].texts["left"][:9]
-
-
 @pytest.mark.parametrize("form", ["pair", "triplet"])
 def test_no_text_is_in_two_splits(form):
     texts = [set(Toy(form=form).read(split).sentences()) for split in Toy.splits]
@@ -155,14 +147,6 @@ def test_every_word_of_dev_and_test_is_in_the_training_texts(seed, train_rows):
 @pytest.mark.parametrize("seed", range(5))
 def test_a_bag_of_words_does_not_solve_the_test_split(seed):
     assert 20 < bag_of_words_spearman(Toy(seed=seed).read("test")) <= 60
-
-
-def test_a_triple_is_a_text_one_that_follows_and_one_that_contradicts():
-    rng = np.random.default_rng(0)
-    for _ in range(500):
-        anchor, positive, negative = draw_triple(rng)
-        assert label(anchor.scene, positive.scene) == ENTAILMENT
-        assert label(anchor.scene, negative.scene) == CONTRADICTION
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,6 @@ from embedrun.dataset.published import Wiki1m
 from embedrun.store import Store
 
 
-def test_the_whole_million_is_read_where_it_is_there(store, write):
-    assert Wiki1m().files("train", store) == ["wiki/wiki_sentences.txt.gz"]
-    write("wiki/wiki1m.txt.gz", ["One of a million."])
-    assert Wiki1m().files("train", store) == ["wiki/wiki1m.txt.gz"]
-    assert Wiki1m().read("train", store).texts["text"] == ["One of a million."]
-
-
 def test_masked_copies_are_there_for_long_sentences_where_they_are_asked_for(store, write):
     write("wiki/wiki_sentences.txt.gz", ["one two three", "four five six seven eight"])
     data_set = Wiki1m(masking={"least_words": 5})

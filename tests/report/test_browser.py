@@ -30,12 +30,3 @@ def test_the_page_fits_asks_for_nothing_and_runs_its_own_script_alone(window, pa
     assert window.value("document.querySelectorAll('.chart svg').length") == 6
     assert window.value("document.title").endswith(": run report")
     assert window.value("[...document.images].every(one => one.complete && one.naturalWidth > 0)")
-
-
-def test_tables_scroll_inside_their_own_box_on_a_phone(window, page):
-    window.open(page, width=360)
-    boxes = window.value(
-        "[...document.querySelectorAll('.scroll')].map(one => [one.scrollWidth, one.clientWidth])"
-    )
-    assert any(inside > outside for inside, outside in boxes)
-    assert all(outside < 360 for _, outside in boxes)

@@ -1,13 +1,12 @@
 """The page over many runs in headless Chromium: sort, filter, ticks, reload, width, first paint."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 from browser import Browser, installed
 from finished_runs import finished
-from many_runs import DEV, TEST, many
+from many_runs import DEV, TEST
 
 from embedrun.report.overview import write
 
@@ -91,24 +90,6 @@ def test_a_heading_sorts_by_mouse_and_by_keyboard_and_says_so(window, page):
     assert column(window, 2) == ["82.00 ± 2.00", "60.00", "70.00"]
 
 
-def test_seeds_stand_together_open_on_request_and_apart_on_another(window, page):
-    window.open(page, width=1280)
-    assert window.value("document.querySelector('tbody td.number small').textContent") == "mean ± sd, n = 3"
-    click(window, ".fold")
-    assert column(window, 2) == ["82.00 ± 2.00", "84.00", "82.00", "80.00", "70.00", "60.00"]
-    click(window, "#seeds")
-    assert column(window, 2) == ["84.00", "82.00", "80.00", "70.00", "60.00"]
-
-
-def test_a_filter_leaves_the_rows_that_hold_all_of_its_words(window, page):
-    window.open(page, width=1280)
-    for text, scores in (("0.2", ["60.00"]), ("LR=0.3 finished", ["82.00 ± 2.00"]), ("nothing", [])):
-        window.value(f"(box => {{ box.value = '{text}'; box.dispatchEvent(new Event('input')) }})"
-                     "(document.getElementById('filter'))")  # fmt: skip
-        assert column(window, 2) == scores
-    assert window.value("document.getElementById('shown').textContent") == "0 of 5 shown"
-
-
 def test_ticked_runs_have_their_curves_and_seeds_a_band(window, page):
     window.open(page, width=1280)
     assert window.value("document.querySelectorAll('.chart').length") == 2
@@ -144,28 +125,3 @@ def test_the_address_keeps_sort_filter_and_ticks_and_the_page_comes_back_to_them
     assert "%22sort%22%3A%22main%22" in before[0]
     window.value("location.reload()")
     assert window.value(seen) == before
-
-
-def test_a_watched_page_loads_itself_again_but_while_somebody_types(window, page):
-    write([Path("outputs")], page, reload=0.5)
-    window.open(page, width=1280)
-    window.value("document.getElementById('filter').focus()")
-    finished("late", {"seed": 1, "training": {"lr": "0.9"}}, {TEST: 99.0})
-    write([Path("outputs")], page)
-    time.sleep(1.5)
-    assert "99.00" not in column(window, 2)
-    window.value("document.getElementById('filter').blur()")
-    deadline = time.monotonic() + 20
-    while "99.00" not in column(window, 2) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert column(window, 2) == ["99.00", "82.00 ± 2.00", "70.00", "60.00"]
-    assert "loaded again" not in window.value("document.getElementById('written').textContent")
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page over 500 runs with full curves."""
-    folder = tmp_path_factory.mktemp("large")
-    many(folder, 500)
-    write([folder], folder / "index.html")
-    return folder / "index.html"

@@ -89,15 +89,6 @@ def test_the_page_refuses_everything_but_its_own_script_style_and_pictures(rich)
     assert not re.search(r"https?:|//[a-z]|url\(|@import", page.replace("http://www.w3.org/2000/svg", ""))
 
 
-def test_the_parts_stand_in_their_order(rich):
-    text = "\n".join(outline(render(rich("word"))).text)
-    order = ["failed", "60.00", "55.00 to 64.00", "+20.00", "Scores", "Training", "Plots",
-             "Worst-predicted pairs", "Contamination", "Configuration", "Overrides", "Environment",
-             "Data fingerprints", "Repeat it"]  # fmt: skip
-    places = [text.index(f"\n{part}") for part in order]
-    assert places == sorted(places)
-
-
 @pytest.mark.parametrize(
     ("status", "said"),
     [

@@ -7,7 +7,7 @@ import pytest
 
 from embedrun.errors import DataError
 from embedrun.runs import reading
-from embedrun.runs.reading import RunFiles, newest_first
+from embedrun.runs.reading import RunFiles
 
 PARTS = {"status": "status.json", "config": "config.yaml", "environment": "environment.json",
          "results": "results.json"}  # fmt: skip
@@ -59,22 +59,3 @@ def test_a_damaged_file_is_refused_by_its_name_or_counts_as_empty(run, file, tex
     assert len(problem) < len(str(run)) + 300
     found = said(RunFiles.read(run, strict=False))
     assert found == {part: None if own == file else part for part, own in PARTS.items()}
-
-
-@pytest.mark.parametrize(
-    ("status", "when"),
-    [
-        ({"started": "1", "heartbeat": "2", "ended": "3"}, "3"),
-        ({"started": "1", "heartbeat": "2", "ended": None}, "2"),
-        ({"started": "1"}, "1"),
-        ({}, ""),
-    ],
-)
-def test_a_run_is_as_old_as_its_end_its_last_sign_or_its_beginning(run, status, when):
-    (run / "status.json").write_text(json.dumps(status))
-    assert RunFiles(run).when == when
-
-
-def test_of_runs_of_one_second_that_with_the_last_path_is_the_newest():
-    first, second = RunFiles(Path("nowhere/x")), RunFiles(Path("nowhere/x.2"))
-    assert newest_first([first, second]) == newest_first([second, first]) == [second, first]

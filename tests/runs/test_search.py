@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from embedrun.experiment.outcome import save_status
 from embedrun.files import to_json, write_atomically
 from embedrun.launch.before import Before, before, latest
 from embedrun.runs.directory import Run, config_hash
@@ -108,21 +107,6 @@ def test_a_run_of_another_configuration_or_one_that_has_finished_is_not_taken():
     assert unfinished("toy", CONFIG, None) is None
 
 
-def test_what_changes_no_result_may_differ():
-    path = unfinished_run()
-    again = {**CONFIG, "tracking": {"log_every": 5}, "training": {"lr": 0.1, "resume": "auto"}, "name": "x"}
-    assert unfinished("toy", again, None) == path
-
-
-def test_the_newest_is_taken_that_nobody_writes_into():
-    second, newest, first = (unfinished_run(day) for day in ("2026-01-02", "2026-01-03", "2026-01-01"))
-    holder = Run(newest)
-    assert unfinished("toy", CONFIG, None) == second
-    holder.release()
-    assert unfinished("toy", CONFIG, None) == newest
-    assert first.exists()
-
-
 PLAIN = {"name": "second", "seed": 1, "tracking": {"log_every": 1}, "backbone": {"name": "run:first"}}
 
 
@@ -171,16 +155,6 @@ def test_a_run_of_another_configuration_or_one_that_has_finished_or_is_in_use_is
     assert backbone(settled_as_begun(PLAIN, None)) == later
     holder.end("finished")
     assert backbone(settled_as_begun(PLAIN, None)) == later
-
-
-def test_the_newest_is_meant_and_a_finished_one_in_a_directory_that_the_user_names(begun):
-    second("2026-01-03")
-    middle = first("b", "2026-01-02")
-    second("2026-01-02")
-    second(state="finished", directory="mine")
-    first("c", "2026-01-03")
-    assert backbone(settled_as_begun(PLAIN, None)) == begun
-    assert backbone(settled_as_begun(PLAIN, "mine")) == middle
 
 
 @pytest.mark.parametrize("directory", [None, "mine"])
@@ -235,33 +209,3 @@ def test_a_second_stage_begins_where_the_first_ended(embedrun, first_stage, opti
     assert {key: left[key] for key in begun} == pytest.approx(begun, abs=1e-3)
     written = yaml.safe_load((only("second") / "config.yaml").read_text())
     assert written["backbone"]["name"] == str(first_stage.resolve())  # for a resumed run to find again
-
-
-def test_the_directory_of_a_run_that_never_began_is_said_to_hold_nothing(embedrun, here):
-    run = Run.create("toy", {"name": "toy"}, directory="run")
-    run.open_log().info("loading")
-    run.status(state="running")
-    said = "run: is not the directory of a run that has begun"
-    assert said in embedrun("resume", "run").err  # it is at work
-    run.end("interrupted")
-    (here / "run/.environment.json.4711").touch()  # a kill came while it was written
-    ended = embedrun("resume", "run")
-    assert ended.code == 2
-    assert (
-        "run: holds nothing yet, since its run ended before it had begun; delete it, and start" in ended.err
-    )
-    again = embedrun("train", "+experiment=quickstart", "hydra.run.dir=run")
-    assert again.code == 2
-    assert "hydra.run.dir: run exists and holds nothing yet; delete it, or name another" in again.err
-    (here / "run/notes.txt").touch()  # somebody's
-    assert said in embedrun("resume", "run").err
-    assert (
-        "hydra.run.dir: run exists; a run directory is never"
-        in embedrun("train", "+experiment=quickstart", "hydra.run.dir=run").err
-    )
-
-
-def test_a_run_that_is_stopped_before_it_begins_says_that_its_directory_can_be_deleted(here, capsys):
-    with pytest.raises(KeyboardInterrupt), save_status(lambda: Run.create("toy", {}, directory="run")):
-        raise KeyboardInterrupt
-    assert capsys.readouterr().err == "run holds nothing yet and can be deleted\n"

@@ -46,22 +46,6 @@ def test_runs_that_have_not_finished_and_runs_without_a_model_do_not_count():
     assert settle("run:s1") == str(first.resolve())
 
 
-def test_without_one_the_message_says_what_makes_one():
-    with pytest.raises(DataError) as caught:
-        locate("run:quickstart")
-    assert caught.value.problems == [
-        "model 'run:quickstart': no finished run with a model named quickstart below outputs; run "
-        "`embedrun train +experiment=quickstart` first, or name one: a run directory, run:NAME, run:latest, "
-        "a model folder or a hub id (train: backbone.name=DIR, evaluate: model=DIR)"
-    ]
-
-
-def test_a_mistyped_name_is_answered_with_the_nearest_one_that_is_there():
-    run("raoe_first/a", ended="2025-01-01T10:00:00+00:00")
-    with pytest.raises(DataError, match=r"named raoe_frist below outputs; did you mean 'run:raoe_first'\?"):
-        settle("run:raoe_frist")
-
-
 @pytest.mark.parametrize(
     ("word", "said"),
     [

@@ -62,8 +62,3 @@ def test_ours_pins_whole_commits_and_maps_columns_that_there_are():
 def test_a_mistyped_key_gets_the_nearest(tmp_path):
     (problem,) = problems(tmp_path, f"{HEAD}      a.jsonl.gz: {{row: 3}}\n")
     assert problem.endswith("a.jsonl.gz.row: unknown key; did you mean 'data_sets.a.files.a.jsonl.gz.rows'?")
-
-
-def test_a_file_knows_its_data_set_and_groups(catalogue):
-    assert catalogue.names_of("sts/a.tsv.gz") == {"sts", "all"}
-    assert catalogue.names_of("sts/b.tsv.gz") == set()

@@ -100,23 +100,6 @@ def test_json_lines_become_tsv_with_a_constant_column(get, catalogue):
     assert verify(store, entry, catalogue) == []
 
 
-def test_the_same_rows_give_the_same_bytes(tmp_path, get, catalogue):
-    first = (get("subj").root / SUBJ_FILE).read_bytes()
-    other = Store(tmp_path / "other")
-    from_hub(other, ["subj"], catalogue)
-    assert (other.root / SUBJ_FILE).read_bytes() == first
-    assert (other.root / "MANIFEST.json").read_bytes() == (tmp_path / "data/MANIFEST.json").read_bytes()
-
-
-def test_a_file_that_the_commit_does_not_have_gets_the_nearest(get, cache):
-    folder = cache / "datasets--owner--subj/snapshots" / COMMIT / "data"
-    (folder / "train.parquet").rename(folder / "training.parquet")
-    (problem,) = problems(get, "subj")
-    assert (
-        f"no file 'data/train.parquet' at commit {COMMIT}; did you mean 'data/training.parquet'?" in problem
-    )
-
-
 def test_faulty_values_are_named_by_file_row_and_column(get, cache):
     folder = cache / "datasets--owner--sts/snapshots" / PINNED
     (folder / "one.jsonl").write_text('{"gold": null, "s1": 3.5, "s2": "b"}\n{"gold": 1, "s1": "a"}\n')
@@ -144,24 +127,6 @@ def test_fewer_rows_than_published_are_refused_and_nothing_is_written(tmp_path, 
     )
     assert any(problem.endswith("1 rows, the published data set has 4") for problem in problems(get, "subj"))
     assert not list((tmp_path / "data").rglob("*.gz"))
-
-
-def test_a_data_set_without_source_says_which_way_is_left(get):
-    assert problems(get, "plain") == [
-        "plain: no source on the hub is known; copy it from a mounted store with "
-        "embedrun data get plain --from FOLDER"
-    ]
-
-
-def test_another_version_is_neither_kept_for_the_pinned_one_nor_overwritten(tmp_path, get):
-    store = get("sts/a.tsv.gz")
-    (entry,) = store.manifest
-    before = (store.root / STS_FILE).read_bytes()
-    entry["hub"]["commit"] = COMMIT  # as if fetched when another commit was pinned
-    (store.root / "MANIFEST.json").write_text(json.dumps([entry]))
-    (problem,) = problems(get, "sts/a.tsv.gz")
-    assert problem.endswith("another file of this name is there; move it away and get it again")
-    assert (store.root / STS_FILE).read_bytes() == before
 
 
 FETCH_SUBJ_FILE, FETCH_STS_FILE, TEXT_FILE = "senteval/subj/train.jsonl.gz", "sts/a.tsv.gz", "wiki/a.txt.gz"
@@ -199,16 +164,6 @@ def test_names_choose_files_by_data_set_group_folder_and_stem(tmp_path, make_sto
         assert [entry["path"] for entry in store.manifest] == paths
 
 
-def test_what_is_there_and_right_is_not_copied_again(tmp_path, make_store, catalogue, monkeypatch):
-    source, store = make_store("source"), Store(tmp_path / "data")
-    from_folder(store, source, ["subj", "sts"], catalogue)
-    written: list[str] = []
-    monkeypatch.setattr(fill, "place", lambda _, entry, pieces: written.append(entry["path"]))
-    results = from_folder(Store(tmp_path / "data"), source, [], catalogue)
-    assert written == [TEXT_FILE]
-    assert states(results) == {FETCH_SUBJ_FILE: "there", FETCH_STS_FILE: "there", TEXT_FILE: "copied"}
-
-
 def test_a_faulty_source_is_refused_before_anything_is_written(tmp_path, make_store, catalogue):
     source = make_store("source", {FETCH_SUBJ_FILE: ['{"text": "a", "label": 1}'], TEXT_FILE: ["One."]})
     with pytest.raises(DataError) as caught:
@@ -236,13 +191,6 @@ def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, 
     store = Store(tmp_path / "data")
     with fill.filling(store), pytest.raises(DataError, match="in use by another embedrun data get"):
         from_folder(store, make_store("source"), [], catalogue)
-
-
-def test_bytes_that_changed_since_they_were_checked_are_not_placed(tmp_path, make_store):
-    source, store = Store(make_store("source")), Store(tmp_path / "data")
-    with fill.filling(store), pytest.raises(DataError, match="not those that were checked"):
-        fill.place(store, source.manifest[0], lambda aside: aside.write_bytes(b"other bytes"))
-    assert everything(store.root) == {}
 
 
 def test_each_data_set_has_files_rows_licence_and_presets(make_store, catalogue):

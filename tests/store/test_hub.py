@@ -141,20 +141,6 @@ def test_a_config_is_needed_where_there_are_several_and_must_be_there(lay, refus
     assert "no config 'pairs'; did you mean 'pair'?" in refused(config="pairs", error=ConfigError)[0]
 
 
-@pytest.mark.parametrize("written", ["- config_name: [\n", "- 3\n", "- config_name: a\n  data_files: [3]\n"])
-def test_a_readme_that_cannot_be_read_is_one_message(lay, refused, written):
-    lay("a.csv", readme=card(written))
-    (problem,) = refused()
-    assert problem.startswith(f"hub data set owner/name, commit {PINNED}: ")
-
-
-def test_a_commit_that_was_copied_by_hand_needs_no_network(online, lay, find):
-    folder = lay("train.csv", "test.csv")
-    splits = {"train": (folder / "train.csv",), "test": (folder / "test.csv",)}
-    assert find() == HubFiles(folder=folder, splits=splits)
-    assert online == []
-
-
 def test_a_branch_without_network_is_the_commit_that_the_cache_knows(lay, find):
     lay("old.csv", ref="v1")
     lay("new.csv", commit=COMMIT, ref="main")
@@ -177,15 +163,6 @@ def test_a_revision_that_is_not_cached_is_refused(lay, refused):
         assert problem.endswith("a copy of another machine's cache serves as well: HF_HOME=FOLDER")
 
 
-def test_of_two_configs_one_is_chosen(lay, splits):
-    lay(*TWO, readme=TWO_CONFIGS)
-    assert splits(config="pair") == {
-        "train": ["pair/train-00000-of-00002.jsonl", "pair/train-00001-of-00002.jsonl"],
-        "dev": ["pair/dev.jsonl"],
-    }
-    assert splits(config="triplet") == {"train": ["triplet/a.jsonl"]}
-
-
 @pytest.mark.parametrize(
     ("names", "found"),
     [
@@ -205,32 +182,6 @@ def test_without_configs_names_say_what_is_what(lay, splits, names, found):
     lay(*names)
     got = splits()
     assert (got, list(got)) == (found, list(found))
-
-
-def test_a_file_or_folder_of_the_data_set_is_taken_whatever_its_configs_are(lay, splits):
-    lay(*TWO, "parquet/train/0.parquet", "parquet/test/0.parquet", readme=TWO_CONFIGS)
-    assert splits(f"{PATH}/pair/dev.jsonl") == {"train": ["pair/dev.jsonl"]}
-    assert splits(f"{PATH}/parquet/") == {
-        "train": ["parquet/train/0.parquet"],
-        "test": ["parquet/test/0.parquet"],
-    }
-
-
-def test_features_of_another_version_are_nobodys_business(lay, splits):
-    lay(
-        "a.csv",
-        readme=card("- config_name: a\n  data_files: a.csv\n  features: [{name: x, dtype: of-2030}]\n"),
-    )
-    assert splits() == {"train": ["a.csv"]}
-
-
-@pytest.mark.parametrize("name", ["train.json", "train.jsonl.zst", "train.arrow", "train.ndjson"])
-def test_a_kind_that_is_not_read_is_named_with_those_that_are(lay, refused, name):
-    lay(name)
-    assert refused()[0] == (
-        f"hub data set owner/name, commit {PINNED}: split train has '{name}'; what is read must end in .tsv, "
-        ".csv, .jsonl, .parquet, .txt, those of text also with .gz"
-    )
 
 
 REMOTE = {
@@ -320,19 +271,6 @@ def test_a_downloaded_commit_is_not_asked_for_again_and_another_config_is(online
     assert online == []
     assert find(config="triplet", revision=COMMIT).splits["train"][0].read_text() == '{"a": 4}\n'
     assert online
-
-
-def test_a_full_disk_is_not_taken_for_a_hub_out_of_reach(monkeypatch):
-    import errno
-
-    import huggingface_hub
-
-    def fill(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fill)
-    with pytest.raises(OSError, match="No space left"):
-        snapshot("owner/sts", PINNED, ["one.jsonl"])
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from table_sheets import entry, row, sheet
 
-from embedrun.errors import ConfigError, DataError
-from embedrun.plot import write_plot
 from embedrun.table import Cell, Column, Figure, Row, Table, load
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
 from embedrun.table.of_paper import Point, Source, counted, draw, points
@@ -85,21 +83,6 @@ def test_curves_of_other_runs_are_other_files_and_say_what_of(titles: list[str],
     ]
 
 
-def test_without_a_number_there_is_no_folder(titles: list[str], tmp_path: Path, capsys: Capture):
-    assert draw(figure(), FIGURE, sheet(row("first", entry(mean=None))), tmp_path / "new") is None
-    assert not (tmp_path / "new").exists()
-    assert "nothing is measured, so no curve is drawn" in capsys.readouterr().err
-
-
-def test_a_plot_that_fails_leaves_no_empty_folder(tmp_path: Path, capsys: Capture):
-    def full(path: Path) -> None:
-        raise OSError("no space left")
-
-    assert not write_plot(tmp_path / "new" / "p.png", full)
-    assert not (tmp_path / "new").exists()
-    assert "p.png' cannot be written (no space left)" in capsys.readouterr().err
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
@@ -137,15 +120,6 @@ def provenance(store: Path, unit: str) -> None:
     (store / "github_issues" / "provenance.json").write_text(json.dumps(data), encoding="utf-8")
 
 
-def test_pairs_are_counted_in_the_rows_where_no_file_says_how_many(store: Path):
-    issues(store)
-    found = counted(load("angle/table1"), Source(store))
-    assert found.numbers == {
-        "splits": {name: {"positive": 1, "negative": 2} for name in ("train", "dev", "test")}
-    }
-    assert found.source == f"the rows of github_issues in {store}"
-
-
 def test_the_file_of_the_command_counts_before_the_rows(store: Path):
     issues(store)
     provenance(store, "words")
@@ -165,19 +139,6 @@ def test_lengths_in_words_are_no_lengths_in_tokens(store: Path, tmp_path: Path):
     # 2 of 6 texts have more than 512 tokens.
     assert [entry.mean for entry in sheet.rows[0].entries] == [33.33, 0, 0]
     assert (tmp_path / "plots" / "angle_figure3.png").is_file()
-
-
-def test_without_a_tokenizer_there_are_no_lengths_and_it_says_so(store: Path):
-    issues(store)
-    found = counted(load("angle/figure3"), Source(store))
-    assert found.numbers == {}
-    assert "--tokenizer DIR" in found.lacks
-
-
-def test_a_folder_without_a_tokenizer_is_refused(store: Path, tmp_path: Path):
-    issues(store)
-    with pytest.raises(DataError, match=r"--tokenizer: no tokenizer.json"):
-        counted(load("angle/figure3"), Source(store, tmp_path))
 
 
 def scored(folder: Path) -> None:
@@ -202,21 +163,3 @@ def test_scores_are_counted_by_label_in_an_annotation_or_in_the_store(
     sheet = sheet_of(table, find_slots(table, Runs([]), lambda cell: None), counted=found)  # type: ignore[arg-type]
     assert [entry.mean for row in sheet.rows for entry in row.entries] == [2, 0.75, 1, 0, 1, -0.5, 4, None]
     assert (tmp_path / "plots" / "raoe_figure1.png").is_file()
-
-
-def test_a_store_without_the_data_says_what_is_missing(store: Path):
-    for name, file in (
-        ("angle/table1", "github_issues/train.jsonl.gz"),
-        ("raoe/figure1", "nli_scored.jsonl.gz"),
-    ):
-        found = counted(load(name), Source(store))
-        assert found.lacks.startswith("No data to count: ")
-        assert file in found.lacks
-
-
-def test_a_file_that_nothing_counts_is_refused_with_those_that_are(store: Path):
-    table = load("angle/table1")
-    assert table.statistics is not None
-    other = replace(table, statistics=replace(table.statistics, file="github_issues/provenance.jsoon"))
-    with pytest.raises(ConfigError, match=r"table/angle/table1.yaml: statistics.file: .*did you mean"):
-        counted(other, Source(store))

@@ -75,24 +75,6 @@ def test_an_unknown_table_is_answered_with_the_nearest(conf: Path):
         load("angel/table2", conf)
 
 
-def test_statistics_have_paths_and_a_figure_has_axes(conf: Path):
-    name = written(
-        conf,
-        """
-        {title: A, paper: raoe, source: B, kind: figure, columns: {Pairs: {statistic: true}},
-         figure: {x: margin, y: stsb_dev/spearman, best: 2, line: r1, best_line: 0.5},
-         statistics: {command: c, file: f.json},
-         rows: [{label: "2", kind: statistics, x: 2, line: 0.5, keys: {Pairs: [a/b, c/d]}}]}
-        """,
-    )
-    table = load(name, conf)
-    assert table.figure is not None
-    assert (table.figure.best, table.figure.best_line, table.rows[0].x) == (2, 0.5, 2)
-    assert table.rows[0].keys == {"Pairs": ("a/b", "c/d")}
-    assert table.statistics is not None
-    assert table.statistics.file == "f.json"
-
-
 HEAD = "title: A\npaper: angle\nsource: B\nkind: table\ncolumns: {X: sts/stsb/spearman, Y: {mean: [X]}}\n"
 ROW = "rows: [{label: one, overrides: [seed=1]}]\n"
 
@@ -166,16 +148,6 @@ def test_a_fault_is_named_with_its_place(tmp_path: Path, text: str, fault: str):
     assert any(found.startswith(fault) for found in faults(tmp_path, text)), faults(tmp_path, text)
 
 
-def test_every_fault_is_reported_at_once(tmp_path: Path):
-    rows = "rows: [{label: a}, {label: b, kind: quoted, published: [1]}, {label: a, kind: quoted}]\n"
-    assert len(faults(tmp_path, HEAD + rows)) == 3
-
-
-@pytest.mark.parametrize("text", ["", "- a\n"])
-def test_a_file_that_is_no_mapping_lacks_everything(tmp_path: Path, text: str):
-    assert "title: no value given" in faults(tmp_path, text)
-
-
 @pytest.fixture
 def scale_conf(tmp_path: Path) -> Path:
     (tmp_path / "scale").mkdir()
@@ -193,24 +165,6 @@ def test_a_setting_is_its_title_overrides_and_seeds(scale_conf: Path):
     assert load_scale("cpu_small", scale_conf) == Scale(
         "cpu_small", "small", ("training.max_steps=5",), (), (1, 2)
     )
-
-
-def test_an_unknown_one_is_answered_with_the_nearest(scale_conf: Path):
-    scale_written(scale_conf, "{title: small}")
-    with pytest.raises(
-        ConfigError, match=r"--scale: no reduced setting 'cpu_smal'; did you mean 'cpu_small'"
-    ):
-        load_scale("cpu_smal", scale_conf)
-
-
-def test_every_fault_of_a_file_is_reported(scale_conf: Path):
-    scale_written(scale_conf, "{train: a=1, step: 3}")
-    with pytest.raises(ConfigError) as refused:
-        load_scale("cpu_small", scale_conf)
-    said = str(refused.value)
-    assert "scale/cpu_small.yaml: title: no value given" in said
-    assert "scale/cpu_small.yaml: train: expected" in said
-    assert "scale/cpu_small.yaml: step: unknown key" in said
 
 
 @pytest.mark.parametrize(
@@ -233,11 +187,3 @@ def test_where_a_run_computes_and_reads_changes_nothing(override: str):
 )
 def test_what_it_trains_and_scores_does(override: str):
     assert Setting(extra=("gpu=cpu", override)).changes == (override,)
-
-
-@pytest.mark.parametrize("key", ["backbone.name", "model"])
-def test_a_folder_is_a_copy_of_the_rows_model_and_a_name_is_another(tmp_path: Path, key: str):
-    (tmp_path / "a b").mkdir()
-    copies = (f"{key}={tmp_path}", f"{key}='{tmp_path / 'a b'}'")
-    assert Setting(extra=copies).changes == ()
-    assert Setting(extra=(f"{key}=someone/other",)).changes == (f"{key}=someone/other",)

@@ -45,15 +45,6 @@ def test_a_metric_is_one_line_without_the_clock_and_null_where_it_is_not_finite(
     assert [json.loads(line)["value"] for line in rest] == [None, None, None]
 
 
-def test_speed_stands_in_a_file_of_its_own(tmp_path):
-    with Tracker(tmp_path) as tracker:
-        tracker.speed(step=10, time=1.23456, rows_per_second=99.999, tokens_per_second=1234.56, memory=None)
-        assert lines(tmp_path / "speed.jsonl") == [  # while it goes on
-            {"step": 10, "time": 1.235, "rows_per_second": 100.0, "tokens_per_second": 1234.6, "memory": None}
-        ]
-    assert (tmp_path / "metrics.jsonl").read_text() == ""
-
-
 def test_a_mirror_gets_every_metric_by_split_and_every_speed_that_is_known(tmp_path):
     mirror = Recorded()
     with Tracker(tmp_path, [mirror]) as tracker:  # type: ignore[list-item]

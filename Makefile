@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-train-cpu bench-start bench-quality chaos packages lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-eval bench-encode bench-train-cpu bench-start bench-quality chaos packages lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -34,9 +34,6 @@ test-all: test test-slow ## both
 
 bench-loss: ## time of the ranking losses beside a cosine; a minute
 	$(python) tests/bench/loss.py
-
-bench-data: ## from a Parquet file to the first step, beside datasets; needs EMBEDRUN_DATA=DIR and MINILM=DIR
-	$(python) tests/bench/data.py $(if $(ROWS),--rows $(ROWS))
 
 bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR and MINILM=DIR, over ten minutes
 	$(python) tests/bench/senteval_paper.py

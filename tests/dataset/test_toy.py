@@ -147,18 +147,3 @@ def test_every_word_of_dev_and_test_is_in_the_training_texts(seed, train_rows):
 @pytest.mark.parametrize("seed", range(5))
 def test_a_bag_of_words_does_not_solve_the_test_split(seed):
     assert 20 < bag_of_words_spearman(Toy(seed=seed).read("test")) <= 60
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"train_rows": 0}, "Toy: train_rows must be from 1 to 100000, got 0"),
-        ({"dev_rows": -1}, "Toy: dev_rows must be from 1 to 100000, got -1"),
-        ({"test_rows": 100_001}, "Toy: test_rows must be from 1 to 100000, got 100001"),
-        ({"seed": -3}, "Toy: seed must be >= 0, got -3"),
-        ({"form": "text"}, "Toy: form must be pair or triplet, got 'text'"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        Toy(**options)

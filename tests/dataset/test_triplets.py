@@ -1,5 +1,3 @@
-import pytest
-
 from embedrun.dataset import views_of
 from embedrun.dataset.pairs import Triplets
 
@@ -17,7 +15,3 @@ def test_each_negative_of_a_row_is_a_view_in_the_order_of_the_numbers(tmp_path, 
     assert rows.texts["left"] == ["q of 1"]
     assert rows.texts["negative_2"] == ["n2 of 1"]
     assert rows.texts["negative_10"] == ["n10 of 1"]
-
-
-
-

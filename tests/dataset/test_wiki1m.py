@@ -2,7 +2,6 @@ import pytest
 
 from embedrun.dataset import views_of
 from embedrun.dataset.published import Wiki1m
-from embedrun.store import Store
 
 
 def test_masked_copies_are_there_for_long_sentences_where_they_are_asked_for(store, write):
@@ -15,9 +14,3 @@ def test_masked_copies_are_there_for_long_sentences_where_they_are_asked_for(sto
     assert views_of(Wiki1m()) == ("text",)
     with pytest.raises(ValueError, match="masking: no option 'least'; did you mean 'least_words'"):
         Wiki1m(masking={"least": 5})
-
-
-@pytest.mark.realdata
-def test_the_sample_is_whole():
-    rows = Wiki1m().read("train", Store.find())
-    assert len(rows) == len(set(rows.texts["text"])) == 48_596

@@ -12,8 +12,6 @@ from embedrun.runs.reading import RunFiles
 PAYLOADS = [
     '" onerror="alert(1)',
     "</style></title></pre></script><script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>",
-    "{{ 7 * 7 }}{% raw %}--><svg/onload=alert(1)>",
-    "' style='background:url(http://example.org)",
 ]
 STYLE = re.compile(r"(left|top|width):[-\d.]+%(;width:[-\d.]+%)?")
 ADDRESSES = ("src", "href", "action", "data", "formaction", "poster", "background", "srcset", "ping")

@@ -41,10 +41,8 @@ def test_code_of_equal_values_is_that_of_now(run, monkeypatch):
 
 
 DAMAGE = [
-    *(("results.json", text) for text in ("", "{", "[1]", "null", "\x00", '{"a": NaN}')),
-    *(("config.yaml", text) for text in ("a: [1", "- 1", "a: .inf", "a: !!bool maybe", "2026-01-01: a date",
-                                         "a: !!python/object/apply:os.system [touch canary]")),
-    ("status.json", "{"), ("environment.json", "{"),
+    ("results.json", ""), ("results.json", "[1]"), ("results.json", '{"a": NaN}'),
+    ("config.yaml", "a: [1"), ("config.yaml", "a: !!python/object/apply:os.system [touch canary]"),
 ]  # fmt: skip
 
 

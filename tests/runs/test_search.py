@@ -60,8 +60,6 @@ FINDERS = {
     [
         # started, last sign, ended
         ((1, 3, 3), (2, 4, 4), "b"),
-        ((2, 4, 4), (1, 3, 3), "a"),
-        ((1, 4, 4), (2, 3, 3), "a"),  # went on, or worked longer, than one that began after it
         ((1, 4, None), (2, 3, 3), "a"),  # was killed
         ((1, 3, 3), (1, 3, 3), "b"),  # within one second: the last directory
     ],

@@ -8,7 +8,6 @@ from embedrun.store import kind
 from embedrun.store.catalogue import Catalogue
 
 HEAD = "groups: {}\ndata_sets:\n  a:\n    about: x\n    licence: y\n    files:\n"
-HUB = "{repo: o/a, files: [a.parquet], columns: {text: t}"
 
 
 def problems(tmp_path: Path, text: str) -> list[str]:

@@ -1,15 +1,15 @@
 """Data sets of the hub, as files.
 
-The hub's client is the real one: with a cache folder in its own layout and no network, or with a server here.
+The hub's client is the real one, with a cache folder in its own layout and no network.
 """
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
+import huggingface_hub
 import pytest
+from huggingface_hub import errors
 
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import hub
@@ -184,95 +184,6 @@ def test_without_configs_names_say_what_is_what(lay, splits, names, found):
     assert (got, list(got)) == (found, list(found))
 
 
-REMOTE = {
-    "README.md": TWO_CONFIGS,
-    ".gitattributes": "",
-    "pair/train-00000-of-00001.jsonl": '{"a": 1}\n',
-    "pair/dev.jsonl": '{"a": 2}\n',
-    "pair/dev[1].jsonl": '{"a": 3}\n',
-    "triplet/a.jsonl": '{"a": 4}\n',
-}
-
-
-class Hub(BaseHTTPRequestHandler):
-    """The hub's answers about one data set at one commit."""
-
-    asked: list[str]
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
-        path = self.path.partition("?")[0]
-        self.asked.append(f"{self.command} {path}")
-        if path.startswith(f"/datasets/owner/name/resolve/{COMMIT}/"):
-            name = (
-                path.removeprefix(f"/datasets/owner/name/resolve/{COMMIT}/")
-                .replace("%5B", "[")
-                .replace("%5D", "]")
-            )
-            body = REMOTE[name].encode()
-        elif path.startswith(f"/api/datasets/owner/name/tree/{COMMIT}"):
-            body = json.dumps(
-                [{"type": "file", "path": name, "size": len(text), "oid": f"{number:040x}"}
-                 for number, (name, text) in enumerate(REMOTE.items())]
-            ).encode()  # fmt: skip
-        elif path.startswith("/api/datasets/owner/name"):
-            body = json.dumps({"id": "owner/name", "sha": COMMIT}).encode()
-        else:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("ETag", f'"{hash(body) % 2**64:016x}"')
-        self.send_header("X-Repo-Commit", COMMIT)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@pytest.fixture
-def online(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A hub on this machine; gives what it was asked."""
-    from huggingface_hub import constants
-
-    asked: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Asked", (Hub,), {"asked": asked}))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    address = f"http://127.0.0.1:{server.server_port}"
-    files = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, address)
-    monkeypatch.setattr(constants, "ENDPOINT", address)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
-    yield asked
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_only_the_files_of_the_chosen_config_are_downloaded(online, find, tmp_path):
-    found = find(config="pair", revision=None)
-    assert (found.folder.name, list(found.splits)) == (COMMIT, ["train", "dev"])
-    assert found.splits["dev"][0].read_text() == '{"a": 2}\n'
-    here = {path.relative_to(found.folder).as_posix() for path in found.folder.rglob("*") if path.is_file()}
-    assert here == {"README.md", "pair/train-00000-of-00001.jsonl", "pair/dev.jsonl"}
-
-
-def test_a_downloaded_commit_is_not_asked_for_again_and_another_config_is(online, find):
-    find(config="pair", revision=None)
-    online.clear()
-    find(config="pair", revision=COMMIT)
-    assert online == []
-    assert find(config="triplet", revision=COMMIT).splits["train"][0].read_text() == '{"a": 4}\n'
-    assert online
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -282,11 +193,25 @@ def test_a_downloaded_commit_is_not_asked_for_again_and_another_config_is(online
     ],
 )
 def test_what_the_hub_answers_is_put_in_words(monkeypatch, name, reason):
-    import huggingface_hub
-    from huggingface_hub import errors
-
     fault = getattr(errors, name)
     answer = fault.__new__(fault)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: (_ for _ in ()).throw(answer))
     with pytest.raises(DataError, match=reason):
         snapshot("owner/sts", PINNED, ["one.jsonl"])
+
+
+def test_only_the_files_of_the_chosen_config_are_downloaded_and_once(lay, find, monkeypatch):
+    folder, asked = lay(readme=TWO_CONFIGS, listed=TWO), []
+
+    def download(repo: str, **options) -> str:
+        asked.append(options["allow_patterns"])
+        for name in options["allow_patterns"]:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).touch()
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda *_, **__: None)
+    for _ in range(2):
+        assert list(find(config="pair").splits) == ["train", "dev"]
+    assert asked == [["README.md"], TWO[:3]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.table import Cell, Table
-from embedrun.table.cells import Cells, Measured, Planned, Runs, find_slots, identity, speeds
+from embedrun.table.cells import Measured, Planned, Runs, find_slots, identity, speeds
 
 TABLE = """
 title: A table
@@ -58,18 +58,6 @@ def test_all_finished_seeds_count_and_what_is_missing_is_asked_for_with_the_usua
     ]
 
 
-SEEDED = TABLE.replace("B: {not_runnable: no data}", "B: {overrides: [x=3], seeds: [8, 9]}")
-
-
-def test_a_run_with_seeds_of_its_own_is_asked_for_with_these(made: Callable[[str], Table]):
-    table = made(SEEDED)
-    wanted = [("first", 42, "missing"), ("second", 42, "missing")]
-    assert states(table, []) == [*wanted, ("second", 8, "missing"), ("second", 9, "missing")]
-    asked = Cells([]).asked(table)
-    assert [slot.seed for slot in find_slots(table, Runs([run("x=3", 8)]), plan, asked)] == [42, 42, 8, 9]
-    assert [slot.seed for slot in find_slots(table, Runs([]), plan, [7])] == [7, 7, 7]
-
-
 def test_the_newest_of_several_finished_runs_counts(table: Table):
     runs = [run("x=1", 42, "old", when="2026-01-01"), run("x=1", 42, "new", when="2026-01-02")]
     for order in (runs, runs[::-1]):
@@ -88,14 +76,6 @@ def test_the_newest_run_that_counts_serves_and_the_newest_that_does_not_is_named
     assert slot.run is made[1]
     assert slot.unfinished is None
     assert slot.passed_over is made[2]
-
-
-def test_a_run_counts_only_with_the_one_that_it_starts_from():
-    first = run("x=0", 42, "first", data={"own/train": "old"})
-    second = run("x=1", 42, "second", data={"own/train": "new"}, starts_from=(Path("first"), Path("gone")))
-    itself = run("x=2", 42, "itself", data={"own/train": "new"}, starts_from=(Path("itself"),))
-    runs = Runs([first, second, itself], lambda one: one.data["own/train"] == "new")
-    assert [runs.counts(one) for one in (first, second, itself)] == [False, False, True]
 
 
 def nothing(name: str) -> None:
@@ -157,8 +137,3 @@ def test_steps_count_by_how_many_a_line_stands_for():
     # 10 steps of 0.1 s and 30 of 0.2 s: 7 s for 40 steps.
     found = speeds([line(1, 5.0), line(11, 100.0), line(41, 50.0)], 10)
     assert found["minutes_per_1000_steps"] == pytest.approx(1000 * 7 / 40 / 60)
-
-
-def test_steps_that_come_back_after_a_stop_are_passed_over():
-    found = speeds([line(1, 100.0), line(21, 100.0), line(11, 1.0), line(21, 100.0)], 100)
-    assert found["minutes_per_1000_steps"] == pytest.approx(1000 / 60)

@@ -157,23 +157,3 @@ def test_several_columns_are_a_line_each_for_paper_ours_and_difference():
         ("", "ours", "79.50 ± 0.25", "-", "3", ""),
         ("", "difference", "-0.50", "-", "", "1 within, 1 not run"),
     ]
-
-
-def test_equal_notes_are_one_and_rows_name_their_numbers():
-    rows = [row("a", entry("a", note="second"), notes=("first",)), row("b", entry("b"), notes=("second",))]
-    layout = laid_out(sheet(*rows))
-    assert layout.notes == ("first", "second")
-    assert [line.cells[-1] for line in layout.lines] == ["1, 2", "2"]
-
-
-def test_a_reduced_setting_is_read_against_the_scores_before_training():
-    for columns, line in (
-        ("A", ("first", "73.50", "79.50 ± 0.25")),
-        ("AB", ("first", "before training", "73.50")),
-    ):
-        own = [
-            entry("first", name, paper=None, scale="small", mark="reduced", before=73.5) for name in columns
-        ]
-        layout = laid_out(sheet(row("first", *own), headings=tuple(columns), scale="small"))
-        assert layout.lines[0].cells[:3] == line
-    assert laid_out(sheet(row("first", entry(before=73.5)))).heading[1] == "paper"

@@ -3,15 +3,13 @@
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from table_sheets import entry, row, sheet
 
-from embedrun.table import Cell, Column, Figure, Row, Table, load
+from embedrun.table import Table, load
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
-from embedrun.table.of_paper import Point, Source, counted, draw, points
+from embedrun.table.of_paper import Point, Source, counted, points
 from embedrun.table.sheet import sheet_of
 
 
@@ -36,51 +34,6 @@ def test_points_are_by_line_and_by_x(made: Callable[[str], Table]):
         0.1: [Point(1, None, None, None)],
         0.5: [Point(1, None, None, None), Point(2, 81.0, 2**0.5, 84.7)],
     }
-
-
-FIGURE = Figure("margin", "a", best=10)
-Capture = pytest.CaptureFixture[str]
-
-
-def figure() -> Table:
-    cells = (Cell("train", (), ("A",)),)
-    only = Row(label="first", cells=cells, published={"A": 80.0}, x=10.0)
-    columns = (Column("A", key="a"),)
-    return Table("angle/small", "T", "angle", "", "figure", columns, (only,), (1,), 0.5, "", (), FIGURE, None)
-
-
-def shown(**changed: object):
-    return replace(sheet(row("first", entry()), title="T"), **changed)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def titles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    seen: list[str] = []
-
-    def sweep(*given: object) -> None:
-        seen.append(str(given[4]))
-        assert isinstance(given[5], Path)
-        given[5].write_text("drawn")
-
-    monkeypatch.setattr("embedrun.plot.sweep", sweep)
-    return seen
-
-
-def test_curves_of_other_runs_are_other_files_and_say_what_of(titles: list[str], tmp_path: Path):
-    plain = draw(figure(), FIGURE, shown(), tmp_path)
-    reduced = draw(figure(), FIGURE, shown(scale="tiny"), tmp_path)
-    others = [
-        draw(figure(), FIGURE, shown(overrides=(f"backbone.name=a/{name}",)), tmp_path) for name in "bc"
-    ]
-    assert plain == tmp_path / "angle_small.png"
-    assert reduced == tmp_path / "angle_small_tiny.png"
-    assert len({plain, reduced, *others}) == 4
-    assert titles == [
-        "T",
-        "T\nreduced setting tiny: not a reproduction",
-        "T\nevery run with backbone.name=a/b",
-        "T\nevery run with backbone.name=a/c",
-    ]
 
 
 @pytest.fixture

@@ -31,12 +31,6 @@ def mount(folder: Path, size: int) -> None:
     _check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, options))
 
 
-def make_read_only(folder: Path) -> None:
-    """Let nothing be written to the file system that `mount` has put over a folder any more."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    _check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _REMOUNT | _READ_ONLY, None))
-
-
 def run(folder: Path, size: int, work: Callable[[], None]) -> bool:
     """Do some work, with its assertions, in a forked process with a small file system over `folder`.
 

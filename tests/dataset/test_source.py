@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedrun.dataset.pairs import Pairs, Triplets
+from embedrun.dataset.pairs import Pairs
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import cache, hub
 
@@ -88,16 +88,6 @@ def test_what_the_hub_has_not_is_named_with_the_nearest(store):
         Pairs(path=PATH, config="plain", columns=COLUMNS).read("train", store)
     with pytest.raises(DataError, match="is not in the hub's cache"):
         Pairs(path=PATH, config="pair-score", revision="f" * 40, columns=COLUMNS).read("train", store)
-
-
-def test_triplets_of_the_hub_are_trained_on_and_held_out_as_pairs(store):
-    data = Triplets(path=PATH, config="triplet", splits={"train": "train", "dev": "dev"})
-    assert data.read("train", store).texts["negative"] == ["train negative 0", "train negative 1"]
-    dev = data.read("dev", store)
-    assert (dev.form, dev.split) == ("pair", "dev")
-    assert dev.texts["left"] == ["dev anchor 0", "dev anchor 1"] * 2
-    assert dev.texts["right"] == [f"dev {name} {row}" for name in ("positive", "negative") for row in (0, 1)]
-    assert dev.targets["score"].tolist() == [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ def page(rich, tmp_path):
     return path
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (1280, True)])
 def test_the_page_fits_asks_for_nothing_and_runs_its_own_script_alone(window, page, width, dark):
     window.open_quietly(page, width=width, dark=dark)
     assert window.value("innerWidth") == width

@@ -94,18 +94,6 @@ def test_files_of_other_rows_are_not_compared_and_the_reason_is_said(columns, wh
     assert f"not compared, {why}: x_dev" in diff(capsys, a, b)
 
 
-def test_an_undefined_difference_is_null_and_a_dash(capsys):
-    constant = {"x_dev": {"gold": GOLD, "score": [1.0] * 4}}
-    a, b = (
-        finished("a", predictions=constant),
-        finished("b", predictions={"x_dev": {"gold": GOLD, "score": GOLD}}),
-    )
-    (found,) = diff_data(capsys, a, b)["comparisons"]
-    assert (found["a"], found["b"], found["difference"], found["p"]) == (None, 100, None, None)
-    line = next(line for line in diff(capsys, a, b).splitlines() if line.startswith("x_dev/spearman"))
-    assert line.split() == ["x_dev/spearman", "-", "100.00", "-", "-", "-", "4"]
-
-
 def test_the_interval_of_a_score_is_the_recorded_one_else_that_of_its_predictions():
     gold = np.arange(40.0)
     noisy = gold + np.random.default_rng(0).normal(scale=10, size=40)

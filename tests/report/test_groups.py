@@ -68,17 +68,6 @@ def test_other_seeds_are_compared_by_welch(capsys):
     assert "Welch's t, since the seeds of A and B are not the same" in out
 
 
-def test_two_single_runs_are_compared_over_rows_and_the_seed_is_said_to_be_left_out(capsys):
-    columns = {"stsb": {"gold": [0.0, 1.0, 2.0], "score": [0.0, 1.0, 2.0]}}
-    for name in "ab":
-        finished(f"{name}/1", predictions=columns)
-    left_out = "Left out: how much another seed moves a score; over seeds: --diff A1 A2 -- B1 B2\n"
-    out = said(capsys, "outputs/a/1", "outputs/b/1")
-    assert left_out in out
-    assert out == said(capsys, "outputs/a/1", "--", "outputs/b/1")
-    assert out == said(capsys, "outputs/a", "outputs/b")  # folders with one run
-
-
 def test_runs_that_differ_in_more_than_the_seed_are_no_group():
     trained("a", {1: 80, 2: 81}, {"training": {"lr": 1e-5}})
     trained("a/other", {3: 80}, {"training": {"lr": 2e-5}})

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from finished_runs import finished
 from many_runs import DEV, TEST
 
-from embedrun.report import overview
 from embedrun.report.overview import collect, render
 from embedrun.runs.listing import find
 
@@ -93,24 +91,6 @@ def test_curves_are_the_training_loss_and_the_dev_score_that_selects(outputs):
     assert run["dev"]["key"] == DEV
 
 
-def test_a_running_run_says_its_step_and_one_whose_process_is_gone_that(outputs):
-    for name, state in (("a", "running"), ("b", "finished"), ("c", "failed")):
-        status = {
-            "state": state,
-            "started": f"2026-01-01T00:00:0{ord(name) % 10}",
-            "step": 1200,
-            "error": "why",
-        }
-        path = seed(1, 80.0, name, training={"max_steps": 5000})
-        (path / "status.json").write_text(json.dumps(status))
-    runs = {run["id"]: run for run in held()["runs"]}
-    assert runs["a"]["state"] == "killed, step 1,200 of 5,000"
-    assert runs["b"]["state"] == "finished"
-    assert (runs["c"]["state"], runs["c"]["error"]) == ("failed, step 1,200 of 5,000", "why")
-    (outputs / "a/.lock").unlink()  # as in a folder of another machine: nobody can tell
-    assert {run["id"]: run["state"] for run in held()["runs"]}["a"] == "running, step 1,200 of 5,000"
-
-
 def test_whatever_a_run_is_called_its_name_is_text_in_the_data_and_nothing_else(outputs):
     path = seed(1, 80.0, name=None, training={"lr": HOSTILE})
     seed(2, 80.0, training={"lr": f"{HOSTILE} too"})
@@ -144,25 +124,3 @@ def test_the_only_script_and_the_only_style_are_those_that_the_policy_allows(out
     )
     assert "unsafe" not in policy
     assert not re.search(r"\s(style|on\w+)=", page.replace(script, "").replace(style, ""))
-
-
-def test_a_watched_page_is_written_again_until_ctrl_c_and_then_loads_itself_no_more(outputs, monkeypatch):
-    seed(1, 80.0)
-    page, seen = outputs / "index.html", []
-
-    def sleep(seconds: float) -> None:
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        if page.exists():
-            data, *_ = parts(page.read_text())
-            seen.append((seconds, data["reload"], len(data["runs"])))
-        else:
-            seen.append(None)
-        seed(len(seen) + 1, 80.0)
-
-    monkeypatch.setattr("embedrun.report.overview.time.sleep", sleep)
-    overview.watch([outputs], page)
-    assert seen == [None, (10.0, 10.0, 2)]
-    data, *_ = parts(page.read_text())
-    assert (data["reload"], len(data["runs"])) == (None, 3)
-    assert [name for name in os.listdir(outputs) if name.startswith(".")] == []

@@ -57,8 +57,7 @@ def press(window: Browser, key: str, code: int, text: str = "") -> None:
         window.devtools("Input.dispatchKeyEvent", event)
 
 
-@pytest.mark.parametrize("width", [500, 1280])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(500, False), (1280, True)])
 def test_the_page_fits_asks_for_nothing_and_runs_its_own_script_alone(window, page, width, dark):
     window.open_quietly(page, width=width, dark=dark)
     assert window.value("document.title") == "outputs: runs"
@@ -88,23 +87,6 @@ def test_a_heading_sorts_by_mouse_and_by_keyboard_and_says_so(window, page):
     assert window.value("document.activeElement.id") == "by main"
     click(window, "[id='by started']")
     assert column(window, 2) == ["82.00 ± 2.00", "60.00", "70.00"]
-
-
-def test_ticked_runs_have_their_curves_and_seeds_a_band(window, page):
-    window.open(page, width=1280)
-    assert window.value("document.querySelectorAll('.chart').length") == 2
-    lines, bands = ".chart:first-child path.line", ".chart:first-child path.band"
-    count = f"[document.querySelectorAll('{lines}').length, document.querySelectorAll('{bands}').length]"
-    assert window.value(count) == [3, 1]
-    click(window, "tbody tr:nth-child(2) input")
-    assert window.value(count) == [2, 1]
-    click(window, "#none")
-    assert window.value(count) == [0, 0]
-    assert window.value("document.getElementById('hint').checkVisibility()")
-    click(window, "tbody tr:nth-child(3) input")
-    click(window, ".fold")
-    # Losses 10 to 6 of seed 1, between levels 0 and 2 more than the largest: a straight line down.
-    assert window.value("document.querySelector('.chart path.line').getAttribute('d')").count("L") == 4
 
 
 def test_the_address_keeps_sort_filter_and_ticks_and_the_page_comes_back_to_them(window, page):

@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from embedrun.report import gather, render
-from embedrun.runs.reading import RunFiles
+from embedrun.report import render
 
 PAYLOADS = [
     '" onerror="alert(1)',
@@ -85,19 +84,3 @@ def test_the_page_refuses_everything_but_its_own_script_style_and_pictures(rich)
         f"default-src 'none'; script-src '{allowed}'; img-src data:; style-src 'unsafe-i"
     )
     assert not re.search(r"https?:|//[a-z]|url\(|@import", page.replace("http://www.w3.org/2000/svg", ""))
-
-
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [
-        ({"state": "running"}, "No score yet."),
-        ({"state": "interrupted", "error": "interrupted"}, "Resume this run"),
-        ({"state": "failed", "error": "loss is nan at step 5"}, "loss is nan at step 5"),
-        ({}, "no status yet"),
-    ],
-)
-def test_a_run_in_any_state_has_a_page(tmp_path, status, said):
-    (tmp_path / "status.json").write_text(json.dumps(status))
-    page = render(gather(RunFiles(tmp_path)))
-    assert said in "".join(outline(page).text)
-    assert page.rstrip().endswith("</html>")

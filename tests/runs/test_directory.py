@@ -114,21 +114,6 @@ def test_a_run_that_goes_on_keeps_what_its_status_said_and_counts_its_attempts()
         run.end("failed", "no luck")
 
 
-def test_a_run_that_goes_on_clears_what_a_kill_left_half_written():
-    path = interrupted()
-    (path / "plots").mkdir()
-    for name in (".status.json.123", ".results.json.77", "plots/.curves.png.5"):
-        (path / name).write_text("{")
-    (path / ".tmp-model").mkdir()
-    Run.claim(path).go_on()
-    assert list((path / "plots").iterdir()) == []
-    assert {one.name for one in path.iterdir() if one.name.startswith(".")} == {
-        ".lock",
-        ".parts",
-        ".tmp-model",
-    }
-
-
 def test_the_configuration_that_a_run_began_with_is_kept_until_it_has_finished():
     path = interrupted()
     assert RunFiles(path).began_with == CONFIG

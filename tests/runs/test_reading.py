@@ -7,7 +7,7 @@ import pytest
 
 from embedrun.errors import DataError
 from embedrun.runs import reading
-from embedrun.runs.reading import RunFiles
+from embedrun.runs.reading import RunFiles, newest_first
 
 PARTS = {"status": "status.json", "config": "config.yaml", "environment": "environment.json",
          "results": "results.json"}  # fmt: skip
@@ -57,3 +57,15 @@ def test_a_damaged_file_is_refused_by_its_name_or_counts_as_empty(run, file, tex
     assert len(problem) < len(str(run)) + 300
     found = said(RunFiles.read(run, strict=False))
     assert found == {part: None if own == file else part for part, own in PARTS.items()}
+
+
+def test_a_run_is_as_old_as_its_end_its_last_sign_or_its_beginning_and_of_equals_the_last_is_newest(run):
+    for status, when in (
+        ({"started": "1", "heartbeat": "2", "ended": "3"}, "3"),
+        ({"started": "1", "heartbeat": "2", "ended": None}, "2"),
+        ({"started": "1"}, "1"),
+    ):
+        (run / "status.json").write_text(json.dumps(status))
+        assert RunFiles(run).when == when
+    first, second = RunFiles(Path("nowhere/x")), RunFiles(Path("nowhere/x.2"))
+    assert newest_first([first, second]) == newest_first([second, first]) == [second, first]

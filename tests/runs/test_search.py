@@ -7,82 +7,15 @@ A run as the model of another command: by its name, or by one of its checkpoints
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import yaml
 
-from embedrun.files import to_json, write_atomically
-from embedrun.launch.before import Before, before, latest
 from embedrun.runs.directory import Run, config_hash
-from embedrun.runs.search import ASKED, settle, settled_as_begun, settled_for, unfinished
+from embedrun.runs.search import ASKED, settled_as_begun, settled_for, unfinished
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
-
-NAMED = {"name": "toy", "backbone": {"name": "run:first"}}
-
-
-@dataclass(frozen=True)
-class Finder:
-    """One question "which run is meant", asked below `outputs/toy`.
-
-    Args:
-        ask: gives the name of the directory.
-        state: of the runs that it looks for.
-    """
-
-    ask: Callable[[], str]
-    state: str = "interrupted"
-
-
-def looked_back() -> Before:
-    fingerprints: Any = SimpleNamespace(of=lambda *_: {})
-    return before("train", {"name": "toy"}, None, fingerprints)
-
-
-FINDERS = {
-    "to go on with": Finder(lambda: str(unfinished("toy", {"name": "toy"}, None))),
-    "whose models are meant": Finder(lambda: settled_as_begun(NAMED, None)["backbone"]["name"]),
-    "of a job, unfinished": Finder(lambda: str(looked_back().unfinished)),
-    "of a job, finished": Finder(lambda: str(looked_back().finished), "finished"),
-    "of a job that died": Finder(lambda: str(latest({"name": "toy"}, None))),
-    "by name": Finder(lambda: settle("run:toy"), "finished"),
-}
-
-
-@pytest.mark.parametrize("which", FINDERS)
-@pytest.mark.parametrize(
-    ("a", "b", "meant"),
-    [
-        # started, last sign, ended
-        ((1, 3, 3), (2, 4, 4), "b"),
-        ((1, 4, None), (2, 3, 3), "a"),  # was killed
-        ((1, 3, 3), (1, 3, 3), "b"),  # within one second: the last directory
-    ],
-)
-def test_the_run_that_ended_last_or_showed_the_last_sign_is_meant(which, a, b, meant):
-    finder, places = FINDERS[which], {}
-    first("a", "2026-01-01")
-    if finder.state == "finished" and a[-1] is None:
-        pytest.skip("has an end")
-    for name, (started, heartbeat, ended) in {"a": a, "b": b}.items():
-        number = {"a": "", "b": ".2"}[name]
-        path = Path("outputs/toy") / f"2026-01-01_00-00-00-{config_hash({'name': 'toy'})[:6]}{number}"
-        # What a run that names models began with differs from one to the next, and here says which it is.
-        config = {**NAMED, "backbone": {"name": str(path)}} if "models" in which else {"name": "toy"}
-        run = Run.create("toy", config, directory=str(path))
-        run.start(config, [], {})
-        (path / "model").mkdir()
-        run.end(finder.state)
-        times = {"started": started, "heartbeat": heartbeat, "ended": ended}
-        told = {key: day and f"2026-01-0{day}T00:00:00+00:00" for key, day in times.items()}
-        write_atomically(path / "status.json", to_json(run.known | told | {ASKED: config_hash(NAMED)}))
-        places[name] = path
-    assert Path(finder.ask()).name == places[meant].name
 
 
 CONFIG = {"seed": 1, "tracking": {"log_every": 1}, "training": {"lr": 0.1, "resume": "never"}}
@@ -103,6 +36,14 @@ def test_a_run_of_another_configuration_or_one_that_has_finished_is_not_taken():
     assert unfinished("other", CONFIG, None) is None
     Run(path).end("finished")
     assert unfinished("toy", CONFIG, None) is None
+
+
+def test_the_newest_is_taken_that_nobody_writes_into():
+    second, newest, _ = (unfinished_run(day) for day in ("2026-01-02", "2026-01-03", "2026-01-01"))
+    holder = Run(newest)
+    assert unfinished("toy", CONFIG, None) == second
+    holder.release()
+    assert unfinished("toy", CONFIG, None) == newest
 
 
 PLAIN = {"name": "second", "seed": 1, "tracking": {"log_every": 1}, "backbone": {"name": "run:first"}}

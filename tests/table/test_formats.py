@@ -2,9 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 from table_sheets import HOSTILE, entry, hostile, missing, row, sheet
@@ -13,6 +10,7 @@ from embedrun.table.formats import (
     cell,
     laid_out,
     latex,
+    latex_escaped,
     markdown,
     to_csv,
     to_json,
@@ -111,21 +109,6 @@ def test_every_line_of_a_hostile_latex_table_has_the_same_cells():
     assert len({len(re.findall(r"(?<!\\)&", line)) for line in lines}) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not on PATH")
-def test_hostile_tables_compile_with_booktabs_alone(tmp_path: Path):
-    document = (
-        r"\documentclass{article}\usepackage{booktabs}\begin{document}" + latex(hostile()) + r"\end{document}"
-    )
-    (tmp_path / "table.tex").write_text(document, encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
-    ended = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120
-    )
-    assert ended.returncode == 0, ended.stdout[-3000:]
-    assert (tmp_path / "table.pdf").stat().st_size > 1000
-
-
 def test_an_entry_is_a_line_with_raw_numbers():
     assert to_csv([entry(mean=79.123456, note="a, b")]) == (
         "table,scale,row,column,paper,ours_mean,ours_sd,n,wanted,ours_clean,difference,mark,note,ours_before\n"
@@ -157,3 +140,9 @@ def test_several_columns_are_a_line_each_for_paper_ours_and_difference():
         ("", "ours", "79.50 ± 0.25", "-", "3", ""),
         ("", "difference", "-0.50", "-", "", "1 within, 1 not run"),
     ]
+
+
+def test_every_special_letter_is_escaped():
+    assert latex_escaped(r"a&b %$#_{}~^\\") == (
+        r"a\&b \%\$\#\_\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}\textbackslash{}"
+    )

@@ -73,16 +73,6 @@ def provenance(store: Path, unit: str) -> None:
     (store / "github_issues" / "provenance.json").write_text(json.dumps(data), encoding="utf-8")
 
 
-def test_the_file_of_the_command_counts_before_the_rows(store: Path):
-    issues(store)
-    provenance(store, "words")
-    found = counted(load("angle/table1"), Source(store))
-    table = load("angle/table1")
-    sheet = sheet_of(table, [], counted=found)
-    assert [entry.mean for entry in sheet.rows[2].entries] == [15, 15, 15]
-    assert found.source == str(store / "github_issues" / "provenance.json")
-
-
 def test_lengths_in_words_are_no_lengths_in_tokens(store: Path, tmp_path: Path):
     issues(store, {"train": [513, 512, 513, 1, 1, 1]})
     provenance(store, "words")

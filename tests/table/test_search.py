@@ -1,6 +1,5 @@
 """Runs with real configurations and made-up scores, and the cells of real tables that they fill."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,17 +69,6 @@ def test_an_evaluation_counts_if_it_scored_the_experiments_run_with_its_seed():
         run_of(row, scores, command="evaluate", seed=seed, starts_from={"simcse_bert": path})
     slots = find_cells(load("angle/retrieval"))
     assert filled(slots) == {"SimCSE (supervised)": [1]}
-
-
-def test_a_moved_folder_of_runs_is_found_again():
-    first = run_of(["+experiment=raoe_s1_bert"], {}, seed=1)
-    run_of(
-        ["+experiment=raoe_s2_bert"], {"sts/avg/spearman": 1.0}, seed=1, starts_from={"raoe_s1_bert": first}
-    )
-    shutil.move("outputs", "moved")
-    (slot,) = slots = find_cells(rows_of("raoe/table1", "BERT-base/RAOE-S2"), Path("moved"))
-    assert filled(slots) == {"BERT-base/RAOE-S2": [1]}
-    assert {name: need.state for name, need in slot.needs.items()} == {"raoe_s1_bert": "finished"}
 
 
 def test_a_reduced_setting_has_runs_of_its_own():

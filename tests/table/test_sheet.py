@@ -149,16 +149,6 @@ def test_statistics_are_added_up_from_a_file(made: Made):
     assert found.rows[0].notes == ("Counted in a file",)
 
 
-def test_statistics_that_are_not_there_name_their_command_and_what_is_lacking(made: Made):
-    found = sheet(made(STATISTICS), counted=Counted({"a": {"pairs": True}}, lacks="no data"))
-    assert {one.mark for one in found.entries} == {"not run", ""}
-    assert found.rows[0].notes == ("no data",)
-    assert found.commands == (
-        "embedrun make output=DIR tokenizer=BERT",
-        "embedrun table angle/small --data-dir DIR --tokenizer BERT",
-    )
-
-
 def test_what_is_missing_has_a_command_a_row_or_one_for_all(made: Made):
     assert sheet(made(ONE)).commands == ("embedrun reproduce angle/small  # one row: --only first",)
     assert sheet(made(ONE), run("x=1", {"a": 1.0})).commands == (

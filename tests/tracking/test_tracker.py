@@ -60,13 +60,6 @@ def test_a_mirror_gets_every_metric_by_split_and_every_speed_that_is_known(tmp_p
     ]
 
 
-def test_a_run_that_raises_has_not_finished(tmp_path):
-    mirror = Recorded()
-    with pytest.raises(KeyError), Tracker(tmp_path, [mirror]):  # type: ignore[list-item]
-        raise KeyError("x")
-    assert mirror.calls == [("end", False), "wait"]
-
-
 def test_a_file_cut_to_its_size_at_a_checkpoint_goes_on_as_if_nothing_had_followed(tmp_path):
     size = write(tmp_path, 1, 2)
     assert size == (tmp_path / "metrics.jsonl").stat().st_size

@@ -1,6 +1,5 @@
 """The guard between training and other trackers, TensorBoard's files, and what wandb is called with."""
 
-import logging
 import math
 import sys
 import threading
@@ -74,18 +73,6 @@ def test_training_never_waits_for_a_tracker_that_takes_nothing(capfd):
     end(values)
     why = "takes values more slowly than training gives them, and some are missing there"
     assert capfd.readouterr() == ("", f"warning: tracking.x: {why}{KEPT}")
-
-
-def test_warning_is_in_the_log_and_closed_standard_error_is_no_fault(caplog, monkeypatch, tmp_path):
-    closed = (tmp_path / "closed").open("w")
-    closed.close()
-    monkeypatch.setattr(sys, "stderr", closed)
-    faults: list = []
-    monkeypatch.setattr(threading, "excepthook", faults.append)
-    with caplog.at_level(logging.INFO, "embedrun"):
-        end(mirror(lambda: sys.exit("bye")))
-    assert caplog.messages == [f"warning: tracking.x: SystemExit: bye{KEPT}".rstrip("\n")]
-    assert faults == []
 
 
 @pytest.mark.parametrize(

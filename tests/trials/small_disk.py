@@ -9,8 +9,6 @@ from pathlib import Path
 
 _NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000  # CLONE_NEWUSER, CLONE_NEWNS of <sched.h>
 
-_READ_ONLY, _REMOUNT = 1, 32  # MS_RDONLY, MS_REMOUNT of <sys/mount.h>
-
 
 def mount(folder: Path, size: int) -> None:
     """Put an empty file system of `size` bytes over a folder, for this process and its children only.

@@ -17,10 +17,8 @@ pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
     ("word", "reason"),
     [
         ("stbs", r"no data set 'stbs'; did you mean 'stsb'\? \(there are: .*sts12, sts13"),
-        ("sts17", r"no data set 'sts17'; did you mean 'sts1\d'\?"),
         ("pairs", r"'pairs' needs options \(path\), .*'embedrun check dataset=pairs dataset.path=...'"),
         ("sts", r"'sts' needs options \(year\)"),
-        ("flickr", r"no data set 'flickr'; did you mean 'flickr8k'\?"),
     ],
 )
 def test_a_word_that_is_not_enough_is_refused_with_the_way_on(word, reason):

@@ -1,6 +1,5 @@
 """Rows of the hub's data sets, and of one file that is divided."""
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,10 +19,6 @@ configs:
   data_files:
   - {split: train, path: pair-score/train-*}
   - {split: dev, path: pair-score/dev-*}
-- config_name: triplet
-  data_files:
-  - {split: train, path: triplet/train-*}
-  - {split: dev, path: triplet/dev-*}
 - config_name: plain
   data_files: plain.txt
 ---
@@ -38,8 +33,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     home = tmp_path / "hub" / "datasets--owner--all-nli"
     folder = home / "snapshots" / COMMIT
-    for name in ("pair-score", "triplet"):
-        (folder / name).mkdir(parents=True)
+    (folder / "pair-score").mkdir(parents=True)
     (home / "refs").mkdir()
     (home / "refs" / "main").write_text(COMMIT)
     (folder / "README.md").write_text(CARD)
@@ -49,13 +43,6 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pq.write_table(pa.table(table), folder / f"pair-score/train-0000{shard}-of-00002.parquet")
     dev = {"sentence1": ["d"], "sentence2": ["e"], "score": [1.0]}
     pq.write_table(pa.table(dev), folder / "pair-score/dev-00000-of-00001.parquet")
-    for split in ("train", "dev"):
-        rows = {
-            name: [f"{split} {name} {row}" for row in range(2)] for name in ("anchor", "positive", "negative")
-        }
-        (folder / f"triplet/{split}-00000-of-00001.jsonl").write_text(
-            "".join(json.dumps({name: rows[name][row] for name in rows}) + "\n" for row in range(2))
-        )
     return folder
 
 

@@ -11,11 +11,6 @@ from embedrun.errors import DataError
 SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
 
 
-def apart(rows: int) -> np.ndarray:
-    """Pairs of which no two share a text, ``(rows, 2)``."""
-    return np.arange(2 * rows).reshape(rows, 2)
-
-
 def counts(index: np.ndarray, shares: dict[str, float] = SHARES, seed: int = 1, **options: str) -> list[int]:
     return [len(rows) for rows in divide(index, shares, seed, **options).values()]  # type: ignore[arg-type]
 

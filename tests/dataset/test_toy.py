@@ -1,10 +1,6 @@
-import math
-import re
-from collections import Counter
 from dataclasses import replace
 
 import pytest
-from scipy.stats import spearmanr
 
 from embedrun.dataset.toy import Toy
 from embedrun.dataset.toy_pairs import (
@@ -27,7 +23,6 @@ from embedrun.dataset.toy_pairs import (
     label,
     score,
 )
-from embedrun.rows import Rows
 
 EXACT = (
     *BEINGS,
@@ -55,25 +50,6 @@ SWAPPED = replace(ATTACK, agent=ATTACK.patient, patient=ATTACK.agent)
 FULL = replace(
     ATTACK, tool=meaning("stick"), place=meaning("in the forest"), time=meaning("at noon")
 )  # weight 30
-
-
-@pytest.fixture(scope="module")
-def rows() -> dict[str, Rows]:
-    return {split: Toy().read(split) for split in Toy.splits}
-
-
-def words(texts: list[str]) -> set[str]:
-    return {word for text in texts for word in re.findall(r"\w+", text.lower())}
-
-
-def bag_of_words_spearman(pairs: Rows) -> float:
-    """Spearman x 100 between the scores and the cosines of word counts."""
-    cosines = []
-    for left, right in zip(pairs.texts["left"], pairs.texts["right"], strict=True):
-        first, second = (Counter(re.findall(r"\w+", text.lower())) for text in (left, right))
-        product = sum(count * second[word] for word, count in first.items())
-        cosines.append(product / math.hypot(*first.values()) / math.hypot(*second.values()))
-    return 100 * float(spearmanr(cosines, pairs.targets["score"]).statistic)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -135,15 +111,3 @@ def test_the_first_pairs_are_the_same_in_every_process():
 def test_no_text_is_in_two_splits(form):
     texts = [set(Toy(form=form).read(split).sentences()) for split in Toy.splits]
     assert sum(map(len, texts)) == len(set.union(*texts)) > 10_000
-
-
-@pytest.mark.parametrize(("seed", "train_rows"), [(0, 6000), (1, 1000), (2, 1000)])
-def test_every_word_of_dev_and_test_is_in_the_training_texts(seed, train_rows):
-    toy = Toy(seed=seed, train_rows=train_rows)
-    known = words(toy.read("train").sentences())
-    assert words([*toy.read("test").sentences(), *toy.read("dev").sentences()]) <= known
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_bag_of_words_does_not_solve_the_test_split(seed):
-    assert 20 < bag_of_words_spearman(Toy(seed=seed).read("test")) <= 60

@@ -33,10 +33,6 @@ def held(folder: Path = Path("outputs")) -> dict:
     return json.loads(json.dumps(collect(find([folder]), folder)))
 
 
-def over_seeds(score: dict) -> tuple[float, float | None, int]:
-    return score["value"], score["sd"], score["n"]
-
-
 def parts(page: str) -> tuple[dict, str, str]:
     """The data, the script and the style of a page."""
     data, script = re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)

@@ -86,16 +86,6 @@ def test_a_run_that_goes_on_keeps_its_model(begun, directory):
     assert backbone(settled_for(PLAIN, None)) == later
 
 
-def test_a_run_of_another_configuration_or_one_that_has_finished_or_is_in_use_is_not_meant(begun):
-    run = second()
-    later = first("b", "2026-01-02")
-    assert backbone(settled_as_begun({**PLAIN, "seed": 2}, None)) == later
-    holder = Run(run.path)
-    assert backbone(settled_as_begun(PLAIN, None)) == later
-    holder.end("finished")
-    assert backbone(settled_as_begun(PLAIN, None)) == later
-
-
 @pytest.mark.parametrize("directory", [None, "mine"])
 def test_what_a_branch_stands_for_is_asked_once_and_not_at_all_for_a_run_that_goes_on(directory):
     plain, asked = {**PLAIN, "dataset": {"revision": None}}, []

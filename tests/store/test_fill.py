@@ -15,7 +15,7 @@ import pytest
 from embedrun.errors import DataError
 from embedrun.store import Store, fill, verify
 from embedrun.store.catalogue import Catalogue
-from embedrun.store.fill import from_folder, from_hub, listing
+from embedrun.store.fill import from_folder, from_hub
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 PINNED = "0123456789abcdef0123456789abcdef01234567"
@@ -164,16 +164,6 @@ def test_names_choose_files_by_data_set_group_folder_and_stem(tmp_path, make_sto
         assert [entry["path"] for entry in store.manifest] == paths
 
 
-def test_a_faulty_source_is_refused_before_anything_is_written(tmp_path, make_store, catalogue):
-    source = make_store("source", {FETCH_SUBJ_FILE: ['{"text": "a", "label": 1}'], TEXT_FILE: ["One."]})
-    with pytest.raises(DataError) as caught:
-        from_folder(Store(tmp_path / "data"), source, [], catalogue)
-    text = str(caught.value)
-    assert "1 rows, the manifest says 4" in text
-    assert "1 rows, the manifest says 2" in text
-    assert everything(tmp_path / "data") == {}
-
-
 def test_another_file_of_the_name_is_never_overwritten(tmp_path, make_store, catalogue):
     source = make_store("source")
     other = make_store("other", {TEXT_FILE: ["Three.", "Four."]}, honest=True)
@@ -191,16 +181,3 @@ def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, 
     store = Store(tmp_path / "data")
     with fill.filling(store), pytest.raises(DataError, match="in use by another embedrun data get"):
         from_folder(store, make_store("source"), [], catalogue)
-
-
-def test_each_data_set_has_files_rows_licence_and_presets(make_store, catalogue):
-    root = make_store("data")
-    (root / "wiki/a.txt.gz").unlink()
-    (root / "mine.txt.gz").write_bytes(b"")
-    assert listing(Store(root), catalogue, {"subj": ["arccse", "angle_bert"]}) == [
-        ["data set", "files here", "rows here", "on the hub", "licence", "presets"],
-        ["subj", "1 of 1", "4", "yes", "research use", "arccse, angle_bert"],
-        ["sts", "1 of 2", "2", "yes", "CC BY", "-"],
-        ["plain", "0 of 1", "-", "no", "CC BY-SA", "-"],
-        ["mine.txt.gz", "1 of 1", "?", "no", "?", "-"],
-    ]

@@ -146,21 +146,6 @@ def test_a_branch_without_network_is_the_commit_that_the_cache_knows(lay, find):
     assert find(revision="v1").folder.name == PINNED
 
 
-def test_a_revision_that_is_not_cached_is_refused(lay, refused):
-    lay("train.csv")
-    for revision, named in (
-        (None, "its newest commit"),
-        (COMMIT, f"revision '{COMMIT}'"),
-        ("v1", "revision 'v1'"),
-    ):
-        (problem,) = refused(revision=revision)
-        assert problem.startswith(
-            f"hub data set owner/name: README.md of {named} is not in the hub's cache here, and the hub "
-            "cannot be reached ("
-        )
-        assert problem.endswith("a copy of another machine's cache serves as well: HF_HOME=FOLDER")
-
-
 @pytest.mark.parametrize(
     ("names", "found"),
     [

@@ -58,14 +58,6 @@ def test_all_finished_seeds_count_and_what_is_missing_is_asked_for_with_the_usua
     ]
 
 
-def test_the_newest_of_several_finished_runs_counts(table: Table):
-    runs = [run("x=1", 42, "old", when="2026-01-01"), run("x=1", 42, "new", when="2026-01-02")]
-    for order in (runs, runs[::-1]):
-        slot = find_slots(table, Runs(order), plan)[0]
-        assert slot.run is not None
-        assert (slot.run.path, slot.others) == (Path("new"), 1)
-
-
 def test_the_newest_run_that_counts_serves_and_the_newest_that_does_not_is_named(table: Table):
     made = [
         run("x=1", 42, "other rows", when="2026-01-03", data={"stsb/test": "bb"}),

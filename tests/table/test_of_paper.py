@@ -55,33 +55,11 @@ def issues(store: Path, lengths: dict[str, list[int]] | None = None) -> None:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def tokenizer(folder: Path) -> Path:
-    """A tokenizer of one word a token."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    made = Tokenizer(models.WordLevel({"bug": 0, "?": 1}, unk_token="?"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    folder.mkdir(parents=True)
-    made.save(str(folder / "tokenizer.json"))
-    return folder
-
-
 def provenance(store: Path, unit: str) -> None:
     split = {"positive": 10, "negative": 5, "long_texts": 33.0}
     (store / "github_issues").mkdir(parents=True, exist_ok=True)
     data = {"length_unit": unit, "splits": {name: split for name in ("train", "dev", "test")}}
     (store / "github_issues" / "provenance.json").write_text(json.dumps(data), encoding="utf-8")
-
-
-def test_lengths_in_words_are_no_lengths_in_tokens(store: Path, tmp_path: Path):
-    issues(store, {"train": [513, 512, 513, 1, 1, 1]})
-    provenance(store, "words")
-    table = load("angle/figure3")
-    found = counted(table, Source(store, tokenizer(tmp_path / "bert"), tmp_path / "plots"))
-    sheet = sheet_of(table, [], counted=found)
-    # 2 of 6 texts have more than 512 tokens.
-    assert [entry.mean for entry in sheet.rows[0].entries] == [33.33, 0, 0]
-    assert (tmp_path / "plots" / "angle_figure3.png").is_file()
 
 
 def scored(folder: Path) -> None:

@@ -69,12 +69,6 @@ def test_rows_are_found_by_id_or_by_label_in_any_group(conf: Path):
         table.find("secnd")
 
 
-def test_an_unknown_table_is_answered_with_the_nearest(conf: Path):
-    written(conf, SMALL, "angle/table2")
-    with pytest.raises(ConfigError, match="no table 'angel/table2'; did you mean 'angle/table2'"):
-        load("angel/table2", conf)
-
-
 HEAD = "title: A\npaper: angle\nsource: B\nkind: table\ncolumns: {X: sts/stsb/spearman, Y: {mean: [X]}}\n"
 ROW = "rows: [{label: one, overrides: [seed=1]}]\n"
 

@@ -127,19 +127,6 @@ def keys(plan: Any) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_run_that_others_start_from_is_that_of_an_experiment():
-    for name in names():
-        for cell in cells(name):
-            for experiment in cell.needs:
-                assert configuration("train", (f"+experiment={experiment}",))["name"] == experiment
-    for experiment in GROUPS["experiment"]:
-        config = configuration("train", (f"+experiment={experiment}",))
-        model = config["backbone"]["name"] or ""
-        if model.startswith("run:"):
-            assert model.removeprefix("run:") in GROUPS["experiment"]
-
-
-@pytest.mark.slow
 def test_a_model_behind_angles_prompt_gets_the_edit_of_its_texts():
     prompted = [
         config

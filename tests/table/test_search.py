@@ -10,7 +10,7 @@ from embedrun.errors import ConfigError
 from embedrun.table import cells as table_cells
 from embedrun.table import load
 from embedrun.table.cells import Cells, Slot
-from embedrun.table.preset import Scale, Table
+from embedrun.table.preset import Table
 from embedrun.table.sheet import sheet_of
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -69,16 +69,6 @@ def test_an_evaluation_counts_if_it_scored_the_experiments_run_with_its_seed():
         run_of(row, scores, command="evaluate", seed=seed, starts_from={"simcse_bert": path})
     slots = find_cells(load("angle/retrieval"))
     assert filled(slots) == {"SimCSE (supervised)": [1]}
-
-
-def test_a_reduced_setting_has_runs_of_its_own():
-    scale = Scale("tiny", "t", train=("training.max_steps=5",), seeds=(9,))
-    run_of([*STSB, "training.max_steps=5"], SCORES, seed=1)  # a run of so few steps, but not of the setting
-    run_of([*STSB, "training.max_steps=5"], SCORES, seed=2, scale="tiny")
-    assert filled(find_cells(load("angle/table4"), scale=scale))["Pooling Strategy/cls"] == [2]
-    assert filled(find_cells(load("angle/table4"))) == {}
-    assert Cells(scale=scale).scales() == ["tiny"]
-    assert find_cells(load("angle/isp"), Path("none"), scale=scale)[0].seed == 9
 
 
 def test_an_override_leaves_alone_what_a_row_starts_from_and_reaches_the_run_that_comes_first():

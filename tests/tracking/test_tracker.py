@@ -24,10 +24,6 @@ class Recorded:
         self.calls.append("wait")
 
 
-def lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def write(folder: Path, *steps: int) -> int:
     with Tracker(folder) as tracker:
         for step in steps:

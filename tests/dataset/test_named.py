@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.dataset.named import data_set, data_split, presets_by_data_set, unreadable
+from embedrun.dataset.named import data_set, presets_by_data_set, unreadable
 from embedrun.dataset.published import Sts, Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.store import Store
@@ -24,16 +24,6 @@ pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 def test_a_word_that_is_not_enough_is_refused_with_the_way_on(word, reason):
     with pytest.raises(ValueError, match=reason):
         data_set(word)
-
-
-@pytest.mark.parametrize(
-    ("word", "split", "found"),
-    [("stsb", "test", "test"), ("stsb_dev", "test", "dev"), ("stsb_train", "dev", "train")],
-)
-def test_a_split_stands_behind_the_word_or_is_the_usual_one(word, split, found):
-    dataset, chosen = data_split(word, split)
-    assert isinstance(dataset, Stsb)
-    assert chosen == found
 
 
 def preset(tmp_path: Path, name: str, text: str) -> None:

@@ -4,7 +4,6 @@ The hub's client is the real one, with a cache folder in its own layout and no n
 """
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,16 +138,6 @@ def everything(root: Path) -> dict[str, bytes]:
 
 def states(results: list[fill.Fetched]) -> dict[str, str]:
     return {one.path: one.state for one in results}
-
-
-def test_a_copy_has_the_same_files_and_the_same_entries(tmp_path, make_store, catalogue):
-    source, store = make_store("source"), Store(tmp_path / "made" / "data")
-    results = from_folder(store, source, [], catalogue)
-    assert states(results) == dict.fromkeys((FETCH_SUBJ_FILE, FETCH_STS_FILE, TEXT_FILE), "copied")
-    assert [one.rows for one in results] == [4, 2, 2]
-    copied, given = everything(store.root), everything(source)
-    assert json.loads(copied.pop("MANIFEST.json")) == json.loads(given.pop("MANIFEST.json"))
-    assert copied == given
 
 
 def test_names_choose_files_by_data_set_group_folder_and_stem(tmp_path, make_store, catalogue):

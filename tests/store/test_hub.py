@@ -87,20 +87,6 @@ def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., HubFi
 
 
 @pytest.fixture
-def splits(find) -> Callable[..., dict[str, list[str]]]:
-    """The names found, by split."""
-
-    def run(path: str = PATH, **options: str) -> dict[str, list[str]]:
-        found = find(path, **options)
-        return {
-            split: [file.relative_to(found.folder).as_posix() for file in files]
-            for split, files in found.splits.items()
-        }
-
-    return run
-
-
-@pytest.fixture
 def refused(find) -> Callable[..., list[str]]:
     def run(path: str = PATH, *, error: type = DataError, **options: str | None) -> list[str]:
         with pytest.raises(error) as caught:
@@ -154,9 +140,10 @@ def test_a_branch_without_network_is_the_commit_that_the_cache_knows(lay, find):
          {"train": ["train/a.csv"], "validation": ["valid/a.csv", "valid/b.csv"]}),
     ],
 )  # fmt: skip
-def test_without_configs_names_say_what_is_what(lay, splits, names, found):
-    lay(*names)
-    got = splits()
+def test_without_configs_names_say_what_is_what(lay, find, names, found):
+    folder = lay(*names)
+    splits = find().splits
+    got = {split: [file.relative_to(folder).as_posix() for file in files] for split, files in splits.items()}
     assert (got, list(got)) == (found, list(found))
 
 

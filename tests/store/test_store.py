@@ -38,22 +38,9 @@ def test_a_name_that_leads_out_of_the_store_is_refused(tmp_path, relative):
         Store(tmp_path).path(relative)
 
 
-def _plain(packed: bytes) -> bytes:
-    return gzip.decompress(packed)
-
-
-def _short(packed: bytes) -> bytes:
-    return packed[:-5]
-
-
-def _flipped(packed: bytes) -> bytes:
-    return packed[:14] + bytes([packed[14] ^ 0x10]) + packed[15:]
-
-
-@pytest.mark.parametrize("damage", [_plain, _short, _flipped])
-def test_a_damaged_gzip_file_is_refused(tmp_path, damage):
+def test_a_damaged_gzip_file_is_refused(tmp_path):
     path = put(tmp_path, "a.txt.gz", "one sentence\nand another\n")
-    path.write_bytes(damage(path.read_bytes()))
+    path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(DataError, match="cannot be read: "):
         Store(tmp_path).read("a.txt.gz", ["text"])
 

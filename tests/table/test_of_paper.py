@@ -41,25 +41,25 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def issues(store: Path, lengths: dict[str, list[int]] | None = None) -> None:
-    """One positive and two negative pairs in each split; texts of so many words, by split."""
+def test_lengths_are_counted_in_tokens(store: Path, tmp_path: Path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    made = Tokenizer(models.WordLevel({"bug": 0, "?": 1}, unk_token="?"))  # one word a token
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "tokenizer.json"))
     (store / "github_issues").mkdir(parents=True)
-    for split in ("train", "dev", "test"):
-        words = (lengths or {}).get(split, [3] * 6)
-        pairs = zip(words[::2], words[1::2], (1, 0, 0), strict=True)
+    for split, words in {"train": [513, 512, 513, 1], "dev": [3, 3], "test": [3, 3]}.items():
         rows = [
-            {"text1": "bug " * left, "text2": "bug " * right, "score": score, "repository": "a/b"}
-            for left, right, score in pairs
+            {"text1": "bug " * left, "text2": "bug " * right, "score": 1, "repository": "a/b"}
+            for left, right in zip(words[::2], words[1::2], strict=True)
         ]
         with gzip.open(store / "github_issues" / f"{split}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def provenance(store: Path, unit: str) -> None:
-    split = {"positive": 10, "negative": 5, "long_texts": 33.0}
-    (store / "github_issues").mkdir(parents=True, exist_ok=True)
-    data = {"length_unit": unit, "splits": {name: split for name in ("train", "dev", "test")}}
-    (store / "github_issues" / "provenance.json").write_text(json.dumps(data), encoding="utf-8")
+    found = counted(load("angle/figure3"), Source(store, tmp_path, tmp_path / "plots"))
+    sheet = sheet_of(load("angle/figure3"), [], counted=found)
+    # 2 of 4 texts have more than 512 tokens.
+    assert [entry.mean for entry in sheet.rows[0].entries] == [50, 0, 0]
+    assert (tmp_path / "plots" / "angle_figure3.png").is_file()
 
 
 def scored(folder: Path) -> None:

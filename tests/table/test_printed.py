@@ -114,9 +114,3 @@ def test_what_one_paper_quotes_of_another_is_the_same_number():
     assert numbers(arccse, "SBERTbase") == numbers(angle, "SBERT")
     # RAOE says that its row AnglE is from the paper; it is of a later evaluation of the weights.
     assert numbers(raoe, "BERT-base/AnglE") != numbers(angle, "AnglE-BERT")
-
-
-def test_each_wrong_average_is_noted_at_its_row():
-    for (name, words), average in WRONG_AVERAGES.items():
-        (row,) = load(name).find(words)
-        assert f"{average:.2f}" in row.note, (name, words)

@@ -83,11 +83,6 @@ def test_an_override_leaves_alone_what_a_row_starts_from_and_reaches_the_run_tha
 @pytest.mark.parametrize(
     ("table", "override", "said"),
     [
-        (
-            "raoe/table1",
-            "model=/my/copy",
-            "jina-embeddings-v3 and bilingual-embedding-large would be one run",
-        ),
         ("raoe/table9", "dataset.path=DIR", r"RAOE \(E\+N\+C\) and RAOE \(E\+C\) would be one run"),
         ("angle/retrieval", "model=a/b", "model=a/b: no row of angle/retrieval takes it"),
     ],

@@ -67,16 +67,6 @@ def test_a_file_cut_to_its_size_at_a_checkpoint_goes_on_as_if_nothing_had_follow
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
 
 
-def test_cut_to_nothing_leaves_no_line_and_no_torn_one_of_speed(tmp_path):
-    cut(tmp_path, 0)
-    assert list(tmp_path.iterdir()) == []
-    write(tmp_path, 1)
-    (tmp_path / "speed.jsonl").write_text('{"step": 1}\n{"st')
-    cut(tmp_path, 0)
-    assert (tmp_path / "metrics.jsonl").read_bytes() == b""
-    assert (tmp_path / "speed.jsonl").read_text() == '{"step": 1}\n'
-
-
 @pytest.mark.parametrize("left", [b'{"step": 1}\n', b'{"step": 1}\n{"step": 2} \n'])
 def test_lines_that_are_lost_are_no_run_to_go_on_with(tmp_path, left):
     (tmp_path / "metrics.jsonl").write_bytes(left)

@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,16 +34,6 @@ def test_runs_that_nothing_tells_apart_are_numbered_and_one_alone_has_its_name()
     assert columns(alike) == {}
     assert labels(alike) == ["trial (1)", "trial (2)"]
     assert labels(alike[:1]) == ["trial"]
-
-
-def test_a_run_that_has_written_no_options_yet_differs_in_none_and_leaves_the_others_their_names():
-    lr = {"training": {"lr": 1e-5}}
-    runs = [run("a", {"seed": 1, **lr}, "loss=angle"), run("b", {"seed": 2, **lr}, "loss=angle")]
-    Path("outputs/begins").mkdir()
-    Path("outputs/begins/run.log").touch()
-    begins = RunFiles.read(Path("outputs/begins"))
-    assert columns([begins, *runs]) == {"seed": [None, 1, 2]}
-    assert labels([begins, *runs]) == ["begins", *labels(runs)] == ["begins", "seed=1", "seed=2"]
 
 
 def test_what_decides_nothing_is_no_difference_and_what_decides_no_result_is_in_no_title():

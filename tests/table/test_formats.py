@@ -1,6 +1,5 @@
 """A table as Markdown, LaTeX, CSV and JSON."""
 
-import json
 import re
 
 import pytest
@@ -13,7 +12,6 @@ from embedrun.table.formats import (
     latex_escaped,
     markdown,
     to_csv,
-    to_json,
 )
 
 
@@ -114,12 +112,6 @@ def test_an_entry_is_a_line_with_raw_numbers():
         "table,scale,row,column,paper,ours_mean,ours_sd,n,wanted,ours_clean,difference,mark,note,ours_before\n"
         'angle/small,,first,A,80.0,79.123456,0.25,3,3,,-0.5,within,"a, b",\n'
     )
-
-
-def test_it_has_a_schema_number_and_pure_letters():
-    text = to_json([hostile()])
-    assert json.loads(text)["schema"] == 1
-    assert text.isascii()
 
 
 @pytest.mark.parametrize(

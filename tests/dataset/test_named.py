@@ -18,7 +18,6 @@ pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
     [
         ("stbs", r"no data set 'stbs'; did you mean 'stsb'\? \(there are: .*sts12, sts13"),
         ("pairs", r"'pairs' needs options \(path\), .*'embedrun check dataset=pairs dataset.path=...'"),
-        ("sts", r"'sts' needs options \(year\)"),
     ],
 )
 def test_a_word_that_is_not_enough_is_refused_with_the_way_on(word, reason):

@@ -17,6 +17,15 @@ def samples(write) -> None:
     write("nli/mnli_train_sample.jsonl.gz", [pair(2, "m2"), pair(0, "m0")])
 
 
+def test_neutral_can_be_kept_with_a_score_of_its_own(store, samples):
+    data = Nli(
+        labels=["entailment", "neutral", "contradiction"],
+        scores={"entailment": 5, "neutral": 2.5, "contradiction": 1},
+        sources=["snli"],
+    )
+    assert data.read("train", store).targets["score"].tolist() == [5, 2.5, 1]
+
+
 def test_the_whole_training_split_goes_before_the_sample(store, samples, write):
     write("nli/snli_train.jsonl.gz", [pair(0, "whole")])
     assert Nli().files("train", store) == ["nli/snli_train.jsonl.gz", "nli/mnli_train_sample.jsonl.gz"]

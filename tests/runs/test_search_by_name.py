@@ -50,7 +50,6 @@ def test_runs_that_have_not_finished_and_runs_without_a_model_do_not_count():
     ("word", "said"),
     [
         ("outputs/raoe_frist", "no run or folder here has this name; did you mean 'run:raoe_first'? "),
-        ("bert_bace", "did you mean 'google-bert/bert-base-uncased'"),
         ("run:typo", "named typo below outputs; runs with a model: run:raoe_first; name one: a run d"),
     ],
 )

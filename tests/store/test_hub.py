@@ -9,11 +9,10 @@ from pathlib import Path
 
 import huggingface_hub
 import pytest
-from huggingface_hub import errors
 
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import hub
-from embedrun.store.hub import HubFiles, files_of, snapshot
+from embedrun.store.hub import HubFiles, files_of
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 PINNED = "0123456789abcdef0123456789abcdef01234567"
@@ -145,13 +144,6 @@ def test_without_configs_names_say_what_is_what(lay, find, names, found):
     splits = find().splits
     got = {split: [file.relative_to(folder).as_posix() for file in files] for split, files in splits.items()}
     assert (got, list(got)) == (found, list(found))
-
-
-def test_what_the_hub_answers_is_put_in_words(monkeypatch):
-    answer = errors.GatedRepoError.__new__(errors.GatedRepoError)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: (_ for _ in ()).throw(answer))
-    with pytest.raises(DataError, match="the hub gives it to approved users only"):
-        snapshot("owner/sts", PINNED, ["one.jsonl"])
 
 
 def test_only_the_files_of_the_chosen_config_are_downloaded_and_once(lay, find, monkeypatch):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.table import Cell, Table
-from embedrun.table.cells import Measured, Planned, Runs, find_slots, identity, speeds
+from embedrun.table.cells import Cells, Measured, Planned, Runs, find_slots, identity, speeds
 
 TABLE = """
 title: A table
@@ -39,14 +39,6 @@ def states(table: Table, runs: list[Measured], seeds: list[int] | None = None) -
     return [(slot.row.label, slot.seed, slot.state) for slot in find_slots(table, Runs(runs), plan, seeds)]
 
 
-def test_without_runs_every_cell_is_missing_with_the_tables_seeds(table: Table):
-    assert states(table, []) == [
-        ("first", 42, "missing"),
-        ("second", 42, "missing"),
-        ("second", 42, "not runnable"),
-    ]
-
-
 def test_all_finished_seeds_count_and_what_is_missing_is_asked_for_with_the_usual_ones(table: Table):
     assert states(table, [run("x=1", 2), run("x=1", 1), run("x=1", 3, state="failed")]) == [
         ("first", 1, "finished"),
@@ -56,6 +48,18 @@ def test_all_finished_seeds_count_and_what_is_missing_is_asked_for_with_the_usua
         ("second", 1, "not runnable"),
         ("second", 2, "not runnable"),
     ]
+
+
+SEEDED = TABLE.replace("B: {not_runnable: no data}", "B: {overrides: [x=3], seeds: [8, 9]}")
+
+
+def test_a_run_with_seeds_of_its_own_is_asked_for_with_these(made: Callable[[str], Table]):
+    table = made(SEEDED)
+    wanted = [("first", 42, "missing"), ("second", 42, "missing")]
+    assert states(table, []) == [*wanted, ("second", 8, "missing"), ("second", 9, "missing")]
+    asked = Cells([]).asked(table)
+    assert [slot.seed for slot in find_slots(table, Runs([run("x=3", 8)]), plan, asked)] == [42, 42, 8, 9]
+    assert [slot.seed for slot in find_slots(table, Runs([]), plan, [7])] == [7, 7, 7]
 
 
 def test_the_newest_run_that_counts_serves_and_the_newest_that_does_not_is_named(table: Table):
@@ -127,5 +131,6 @@ def line(step: int, rate: float, memory: int | None = None) -> dict:
 
 def test_steps_count_by_how_many_a_line_stands_for():
     # 10 steps of 0.1 s and 30 of 0.2 s: 7 s for 40 steps.
-    found = speeds([line(1, 5.0), line(11, 100.0), line(41, 50.0)], 10)
+    found = speeds([line(1, 5.0), line(11, 100.0), line(41, 50.0, 21_170_000_000)], 10)
     assert found["minutes_per_1000_steps"] == pytest.approx(1000 * 7 / 40 / 60)
+    assert found["peak_memory_gb"] == 21.17  # in units of a billion bytes

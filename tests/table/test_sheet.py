@@ -156,3 +156,13 @@ def test_what_is_missing_has_a_command_a_row_or_one_for_all(made: Made):
     )
     both = [run("x=1", {"a": 1.0}), run("x=2", {"a": 1.0})]
     assert sheet(made(ONE), *both).commands == ()
+
+
+def test_what_makes_the_data_of_a_row_is_run_before_it_as_long_as_the_row_is_missing(made: Made):
+    table = made(ONE.replace("note: doubtful", "before: 'embedrun generate output=a'"))
+    first, second = sheet(table).commands
+    assert (first, second.partition("  #")[0]) == (
+        "embedrun generate output=a",
+        "embedrun reproduce angle/small",
+    )
+    assert sheet(table, run("x=2", {"a": 1.0})).commands == ("embedrun reproduce angle/small --only first",)

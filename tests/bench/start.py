@@ -68,7 +68,7 @@ def measured(model: str, rounds: int) -> dict[str, Any]:
     """All processes in turn."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        many(place / "runs", RUNS, steps=1)
+        many(place / "runs", RUNS)
         surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
         surroundings.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has been compiled once
         surroundings["XDG_CACHE_HOME"] = str(place / "kept")

@@ -55,10 +55,3 @@ def test_all_faults_of_all_lines_are_named_with_their_numbers(made: Made, store,
     lines = (len(good) + 1, len(good) + 2)
     expected = [f"{path}, row {line}: {reason}" for line in lines for reason in made.reasons]
     assert sorted(caught.value.problems) == sorted(expected)
-
-
-def test_toy_needs_no_file_and_has_its_splits_too():
-    toy = family.find("dataset", "toy")()
-    assert [toy.problems(split) for split in toy.splits] == [[], [], []]
-    with pytest.raises(ValueError, match=r"no split 'all' \(there are: train, dev, test\)"):
-        toy.read("all")

@@ -14,10 +14,3 @@ def test_a_path_is_the_output_of_a_collection_or_the_folder_in_it(store, write, 
     assert own.problems("train", elsewhere) == []
     assert own.files("train", elsewhere) == []
     assert len(own.read("train", elsewhere)) == 1
-
-
-def test_what_is_missing_is_named_with_the_command_that_makes_it(store, tmp_path):
-    (problem,) = GithubIssues().problems("test", store)
-    assert "embedrun collect output=DIR" in problem
-    (problem,) = GithubIssues(path=str(tmp_path)).problems("test", store)
-    assert problem.startswith("dataset.path: no github_issues/test.jsonl.gz in ")

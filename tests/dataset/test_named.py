@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.dataset.named import data_set, data_split, presets_by_data_set, unreadable
-from embedrun.dataset.pairs import Pairs
+from embedrun.dataset.named import data_set, presets_by_data_set, unreadable
 from embedrun.dataset.published import Sts, Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.store import Store
@@ -14,36 +13,16 @@ from embedrun.store.catalogue import Catalogue
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
 
-def test_a_word_is_a_data_set_with_its_default_options():
-    assert isinstance(data_set("stsb"), Stsb)
-    assert isinstance(data_set("sts14"), Sts)
-    assert data_set("sts14").name == "sts14"
-    assert isinstance(data_set("toy"), Toy)
-
-
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
         ("stbs", r"no data set 'stbs'; did you mean 'stsb'\? \(there are: .*sts12, sts13"),
-        ("sts17", r"no data set 'sts17'; did you mean 'sts1\d'\?"),
         ("pairs", r"'pairs' needs options \(path\), .*'embedrun check dataset=pairs dataset.path=...'"),
-        ("sts", r"'sts' needs options \(year\)"),
-        ("flickr", r"no data set 'flickr'; did you mean 'flickr8k'\?"),
     ],
 )
 def test_a_word_that_is_not_enough_is_refused_with_the_way_on(word, reason):
     with pytest.raises(ValueError, match=reason):
         data_set(word)
-
-
-@pytest.mark.parametrize(
-    ("word", "split", "found"),
-    [("stsb", "test", "test"), ("stsb_dev", "test", "dev"), ("stsb_train", "dev", "train")],
-)
-def test_a_split_stands_behind_the_word_or_is_the_usual_one(word, split, found):
-    dataset, chosen = data_split(word, split)
-    assert isinstance(dataset, Stsb)
-    assert chosen == found
 
 
 def preset(tmp_path: Path, name: str, text: str) -> None:
@@ -86,21 +65,7 @@ def test_a_preset_needs_what_it_trains_on_is_selected_by_and_scores(tmp_path):
     }
 
 
-def test_our_presets_are_all_read():
-    found = presets_by_data_set(Store(Path("none")), Catalogue.read())
-    assert {"angle_bert"} <= set(found["snli"])
-    assert "angle_stsb" in found["stsb"]
-    assert all("quickstart" not in names for names in found.values())
-
-
 def test_all_missing_files_of_the_store_are_one_problem_and_each_is_named_once(tmp_path):
     splits = [(Stsb(), "dev"), (Sts(year=12), "test"), (Stsb(), "dev"), (Toy(), "train")]
     (problem,) = unreadable(splits, Store(tmp_path))
     assert problem.startswith("stsb/dev.tsv.gz, sts/sts12.tsv.gz: not in the data folder")
-
-
-def test_other_problems_come_first_and_toy_has_none(tmp_path):
-    problems = unreadable([(Stsb(), "dev"), (Pairs(path="no.csv"), "train")], Store(tmp_path))
-    assert len(problems) == 2
-    assert "no.csv" in problems[0]
-    assert unreadable([(Toy(), "test")], Store(Path("nowhere"))) == []

@@ -36,13 +36,10 @@ def test_the_whole_training_split_goes_before_the_sample(store, samples, write):
     ("options", "reason"),
     [
         ({"form": "triplet", "labels": ["neutral"]}, "form=pair"),
-        ({"form": "triplet", "scores": {"neutral": 1}}, "form=pair"),
         ({"neutral": "column"}, "neutral is for form=triplet, pairs have labels; use dataset=nli_three_way"),
         ({"labels": []}, "labels must name at least one of entailment, neutral, contradiction"),
         ({"sources": ["wiki"]}, r"sources must name at least one of snli, mnli; got \['wiki'\]"),
         ({"scores": {"entailment": 1}}, "finite number for each of"),
-        ({"scores": {"entails": 1}}, "finite number for each of"),
-        ({"scores": {"entailment": float("nan"), "contradiction": 0}}, "finite"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options, reason):
@@ -103,22 +100,3 @@ def test_the_real_samples_have_their_label_counts():
 def test_the_real_triplets_have_their_counts(source, count):
     rows = Nli(form="triplet", sources=[source]).read("train", Store.find(os.environ["EMBEDRUN_DATA"]))
     assert len(rows) == count
-
-
-@pytest.mark.realdata
-@pytest.mark.parametrize("neutral", ["column", "drawn"])
-def test_the_real_triplets_have_the_same_rows_in_the_same_order_with_neutral_hypotheses(neutral):
-    store = Store.find(os.environ["EMBEDRUN_DATA"])
-    without, rows = (
-        Nli(form="triplet").read("train", store),
-        Nli(form="triplet", neutral=neutral).read("train", store),
-    )
-    assert len(rows) == len(without) == 15_467
-    assert rows.texts["left"] == without.texts["left"]
-    assert rows.texts["right"] == without.texts["right"]
-    if neutral == "column":
-        assert rows.texts["negative_1"] == without.texts["negative"]
-        found = rows.targets["hard_negatives"] == 2
-        if not store.has("nli/snli_train.jsonl.gz"):
-            assert found.sum() == 5_668
-        assert [bool(text) for text in rows.texts["negative_2"]] == found.tolist()

@@ -1,10 +1,7 @@
-import json
-
 import numpy as np
 import pytest
 
 from embedrun.dataset.nli_scored import NliScored
-from embedrun.errors import DataError
 
 GOOD = {"text1": "a", "text2": "b", "label": 0, "score": 0.5, "score_1": 0.5}
 ROWS = [GOOD, {"text1": "c", "text2": "d", "label": 2, "score": -0.25}]
@@ -22,18 +19,6 @@ def test_rows_come_from_the_store_a_folder_or_a_file(store, write, where):
     np.testing.assert_array_equal(rows.targets["score"], np.array([0.5, -0.25]))
     np.testing.assert_array_equal(rows.targets["label"], np.array([0, 2]))
     assert set(rows.targets) == set(data.targets)
-
-
-def test_a_file_need_not_be_packed(tmp_path, store):
-    path = tmp_path / "mine.jsonl"
-    path.write_text(json.dumps(GOOD) + "\n", encoding="utf-8")
-    assert len(NliScored(path=str(path)).read("train", store)) == 1
-
-
-def test_a_row_without_a_score_is_refused(store, write):
-    write("nli/nli_scored.jsonl.gz", [GOOD, {"text1": "a", "text2": "b", "label": 0}])
-    with pytest.raises(DataError, match="row 2: has no field 'score'"):
-        NliScored().read("train", store)
 
 
 def test_what_is_missing_is_said_before_anything_is_read(store, tmp_path, write):

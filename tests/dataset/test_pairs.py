@@ -2,17 +2,12 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from embedrun.dataset import graded
 from embedrun.dataset.pairs import Pairs
 from embedrun.errors import DataError
 from embedrun.rows import Skipped
-
-TABLE = "text1\ttext2\tscore\nA cat.\tA dog.\t2\nRain\tSnow\t1.5\n"
 
 
 def put(folder: Path, name: str, content: str | bytes) -> str:
@@ -22,35 +17,10 @@ def put(folder: Path, name: str, content: str | bytes) -> str:
     return str(path)
 
 
-def parquet(folder: Path, name: str, table: dict[str, list]) -> str:
-    pq.write_table(pa.table(table), folder / name)
-    return str(folder / name)
-
-
 def faults(path: str, store, **options) -> list[str]:
     with pytest.raises(DataError) as caught:
         Pairs(path=path, **options).read("train", store)
     return [problem.removeprefix(path).removeprefix(", ") for problem in caught.value.problems]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.tsv", TABLE),
-        ("a.tsv.gz", TABLE),
-        ("A.TSV", TABLE.replace("\n", "\r\n") + "\r\n"),
-        ("a.csv", TABLE.replace("\t", ",")),
-        ("a.csv", "\ufeff" + TABLE.replace("\t", ",")),
-        (
-            "a.jsonl.gz",
-            '{"text1":"A cat.","text2":"A dog.","score":2}\n{"text1":"Rain","text2":"Snow","score":"1.5"}',
-        ),
-    ],
-)
-def test_each_kind_of_file_gives_the_same_rows(tmp_path, store, name, content):
-    rows = Pairs(path=put(tmp_path, name, content)).read("train", store)
-    assert rows.texts == {"left": ["A cat.", "Rain"], "right": ["A dog.", "Snow"]}
-    np.testing.assert_array_equal(rows.targets["score"], np.array([2.0, 1.5]))
 
 
 def test_a_column_map_chooses_texts_and_targets(tmp_path, store):
@@ -76,13 +46,9 @@ def test_a_missing_column_names_the_nearest_and_all_there_are(tmp_path, store):
     ("row", "reason"),
     [
         ("\tb\t1", "text1: the text is empty"),
-        ("a\t \t1", "text2: the text is empty"),
         ("a\tb\tmuch", "score: expected a number, got 'much'"),
         ("a\tb\tNaN", "score: expected a finite number, got 'NaN'"),
-        ("a\tb\tinf", "score: expected a finite number, got 'inf'"),
         ("a\tb\t", "score: expected a number, got ''"),
-        ("a\tb", "has 2 fields, the header has 3"),
-        ("a\tb\t1\t", "has 4 fields, the header has 3"),
     ],
 )
 def test_a_faulty_row_is_named_by_its_line(tmp_path, store, row, reason):
@@ -110,25 +76,11 @@ def test_an_unclosed_quote_is_named_by_its_row(tmp_path, store):
         assert problems == ["row 3: has 1 fields, the header has 3; a quote may not be closed"]
 
 
-def test_twenty_faults_are_spelt_out_and_the_others_counted(tmp_path, store):
-    path = put(tmp_path, "a.tsv", "text1\ttext2\tscore\n" + "a\tb\tx\n" * 25)
-    problems = faults(path, store)
-    assert [problem.split(":")[0] for problem in problems[:20]] == [f"row {line}" for line in range(2, 22)]
-    assert problems[20:] == [": and 5 more faults like these"]
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("nothing.tsv", "no file"),
-        (
-            "a.xlsx",
-            "must end in .tsv, .csv, .jsonl, .parquet, those of text also with .gz, "
-            "or be a folder of such files",
-        ),
-        ("a.gz", "must end in"),
-        ("a.txt", "must end in"),
-        ("a.parquet.gz", "must end in"),
+        ("a.xlsx", "must end in .tsv, .csv, .jsonl, .parquet"),
         ("folder.csv", "holds no file that ends in .tsv, .csv"),
     ],
 )
@@ -138,19 +90,6 @@ def test_a_path_that_cannot_be_read_is_a_problem(tmp_path, store, name, reason):
     assert problem.startswith("dataset.path: ")
     assert name in problem
     assert reason in problem
-
-
-@pytest.mark.parametrize(
-    ("columns", "reason"),
-    [
-        ({"text1": "a", "text2": "b", "scroe": "c"}, "did you mean 'score'?"),
-        ({"text1": "a", "score": "c"}, "for each of text1, text2"),
-        ({"text1": "a", "text2": "a", "score": "c"}, "none twice"),
-    ],
-)
-def test_a_column_map_that_cannot_be_meant_is_refused(columns, reason):
-    with pytest.raises(ValueError, match=reason.replace("?", r"\?")):
-        Pairs(path="a.tsv", columns=columns)
 
 
 def test_a_folder_is_its_shards_sorted_by_name(tmp_path, store):

@@ -3,18 +3,17 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from embedrun.dataset import prepared
 from embedrun.dataset.nli import Nli
 from embedrun.dataset.nli_scored import NliScored
-from embedrun.dataset.pairs import Pairs, Texts
+from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.published import Wiki1m
 from embedrun.errors import DataError
 from embedrun.files import packed
 from embedrun.rows import MappedTexts, Rows, fingerprint
-from embedrun.store import Store, cache
+from embedrun.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -107,31 +106,3 @@ def test_other_options_of_one_file_are_other_rows(tmp_path):
     assert left(separator=",") == ["a"]
     path = path.rename(tmp_path / "a.tsv")  # no quoting
     assert left(separator=",") == ['"a"']
-
-
-def test_numbers_of_each_text_are_computed_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "_FROM", 1)
-    monkeypatch.setattr(prepared, "_AT_ONCE", 2)
-    tables = []
-    for name, lines in (("a.txt", "one two\nthree\none two\nfour five six\n"), ("b.txt", "seven\n")):
-        (tmp_path / name).write_text(lines)
-        column = Texts(path=str(tmp_path / name)).read("train", Store(tmp_path)).texts["text"]
-        assert isinstance(column, MappedTexts)
-        tables.append(MappedTexts(column.table))
-    seen: list[str] = []
-
-    def count(texts: list[str]) -> list[int]:
-        seen.extend(texts)
-        return [len(text.split()) for text in texts]
-
-    table, another = tables
-    for _ in range(2):
-        assert prepared.of_each("words", table, count, np.int32, 1, what="words").tolist() == [2, 1, 3]
-    assert seen == ["one two", "three", "four five six"]
-    other = prepared.of_each("words", table, lambda texts: [0] * len(texts), np.int32, 2, what="words")
-    assert other.tolist() == [0] * 3
-    assert prepared.of_each("words", another, count, np.int32, 1, what="words").tolist() == [1]
-    monkeypatch.setattr(prepared, "_FROM", 2)
-    before = cache.entries()
-    assert prepared.of_each("words", another, count, np.int32, 3, what="words").tolist() == [1]
-    assert cache.entries() == before  # of so few nothing is kept

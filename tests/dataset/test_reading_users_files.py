@@ -103,24 +103,6 @@ def test_a_byte_order_mark_and_windows_line_ends_belong_to_no_text(tmp_path, sto
     }
 
 
-def test_a_file_that_another_has_replaced_is_read_anew(tmp_path, store):
-    path = put(tmp_path, "a.tsv", table(".tsv", [("a", "b", "1")]))
-    assert list(pairs(path, store).texts["left"]) == ["a"]
-    put(
-        tmp_path, "a.tsv", table(".tsv", [("z", "b", "1")])
-    )  # as long, and perhaps in the same tick of the clock
-    assert list(pairs(path, store).texts["left"]) == ["z"]
-
-
-@pytest.mark.parametrize("suffix", [".tsv", ".csv"])
-def test_rows_behind_one_that_is_short_keep_their_numbers(tmp_path, store, suffix):
-    content = table(suffix, [("a", "b", "1"), ("short", "1"), ("c", "d", "bad")])  # type: ignore[list-item]
-    assert faults(put(tmp_path, f"a{suffix}", content), store) == [
-        "row 3: has 2 fields, the header has 3",
-        "row 4: score: expected a number, got 'bad'",
-    ]
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

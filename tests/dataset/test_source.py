@@ -1,13 +1,12 @@
 """Rows of the hub's data sets, and of one file that is divided."""
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedrun.dataset.pairs import Pairs, Texts, Triplets
+from embedrun.dataset.pairs import Pairs
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import cache, hub
 
@@ -20,10 +19,6 @@ configs:
   data_files:
   - {split: train, path: pair-score/train-*}
   - {split: dev, path: pair-score/dev-*}
-- config_name: triplet
-  data_files:
-  - {split: train, path: triplet/train-*}
-  - {split: dev, path: triplet/dev-*}
 - config_name: plain
   data_files: plain.txt
 ---
@@ -38,8 +33,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     home = tmp_path / "hub" / "datasets--owner--all-nli"
     folder = home / "snapshots" / COMMIT
-    for name in ("pair-score", "triplet"):
-        (folder / name).mkdir(parents=True)
+    (folder / "pair-score").mkdir(parents=True)
     (home / "refs").mkdir()
     (home / "refs" / "main").write_text(COMMIT)
     (folder / "README.md").write_text(CARD)
@@ -49,13 +43,6 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pq.write_table(pa.table(table), folder / f"pair-score/train-0000{shard}-of-00002.parquet")
     dev = {"sentence1": ["d"], "sentence2": ["e"], "score": [1.0]}
     pq.write_table(pa.table(dev), folder / "pair-score/dev-00000-of-00001.parquet")
-    for split in ("train", "dev"):
-        rows = {
-            name: [f"{split} {name} {row}" for row in range(2)] for name in ("anchor", "positive", "negative")
-        }
-        (folder / f"triplet/{split}-00000-of-00001.jsonl").write_text(
-            "".join(json.dumps({name: rows[name][row] for name in rows}) + "\n" for row in range(2))
-        )
     return folder
 
 
@@ -90,41 +77,19 @@ def test_what_the_hub_has_not_is_named_with_the_nearest(store):
         Pairs(path=PATH, config="pair-score", revision="f" * 40, columns=COLUMNS).read("train", store)
 
 
-def test_triplets_of_the_hub_are_trained_on_and_held_out_as_pairs(store):
-    data = Triplets(path=PATH, config="triplet", splits={"train": "train", "dev": "dev"})
-    assert data.read("train", store).texts["negative"] == ["train negative 0", "train negative 1"]
-    dev = data.read("dev", store)
-    assert (dev.form, dev.split) == ("pair", "dev")
-    assert dev.texts["left"] == ["dev anchor 0", "dev anchor 1"] * 2
-    assert dev.texts["right"] == [f"dev {name} {row}" for name in ("positive", "negative") for row in (0, 1)]
-    assert dev.targets["score"].tolist() == [1, 1, 0, 0]
-
-
-def test_texts_of_the_hub_are_trained_on(store):
-    data = Texts(path=PATH, config="triplet", columns={"text": "anchor"}, splits={"train": "dev"})
-    assert data.read("train", store).texts["text"] == ["dev anchor 0", "dev anchor 1"]
-    with pytest.raises(ValueError, match=r"of none but train; got"):
-        Texts(path=PATH, config="triplet", splits={"train": "train", "dev": "dev"})
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"config": "a"}, "config='a' is of a data set of the hub, and path is 'a.tsv'"),
-        ({"path": "s3://bucket/a.tsv"}, "only files of this machine and hf://datasets/OWNER/NAME are read"),
         ({"path": PATH, "splits": {"train": "a", "eval": "b"}}, "of none but train, dev, test; got"),
-        ({"path": PATH, "splits": {"dev": "b"}}, "splits says the hub's split of train"),
         (
             {"path": PATH, "splits": {"train": "a", "dev": "b"}, "dev": "d.tsv"},
             "dev has a file of its own, 'd.tsv'",
         ),
         ({"split": {"train": 0.9, "dve": 0.1}}, "split: no split is named 'dve'; did you mean 'dev'"),
-        ({"split": {"train": 0.9}}, "split: needs a share above 0 of train"),
-        ({"split": {"train": 0.5, "dev": 0.5}, "dev": "d.tsv"}, "dev has a file of its own"),
         ({"path": PATH, "split": {"train": 1.0}, "splits": {"train": "a"}}, "leave out splits="),
         ({"split_by": "text"}, "split_by must be group or row, got 'text'"),
         ({"separator": ";;"}, "separator must be one character"),
-        ({"separator": '"'}, "separator must be one character"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused_before_anything_is_read(options, said):
@@ -165,17 +130,6 @@ def test_rows_that_hang_together_too_much_are_refused_unless_divided_by_row(tmp_
         Pairs(path=path, split=SHARES).read("train", store)
     data = Pairs(path=path, split=SHARES, split_by="row")
     assert [len(data.read(split, store)) for split in data.splits] == [80, 10, 10]
-
-
-def test_a_split_of_triplets_is_held_out_as_pairs(tmp_path, store):
-    lines = [f"a{row}\tp{row}\tn{row}" for row in range(10)]
-    (tmp_path / "a.tsv").write_text("\n".join(["anchor\tpositive\tnegative", *lines]))
-    data = Triplets(path=str(tmp_path / "a.tsv"), split={"train": 0.8, "test": 0.2})
-    assert len(data.read("train", store)) == 8
-    test = data.read("test", store)
-    assert test.targets["score"].tolist() == [1, 1, 0, 0]
-    numbers = [int(text[1:]) for text in test.texts["left"]]
-    assert test.texts["right"] == [f"{kind}{row}" for kind, row in zip("ppnn", numbers, strict=True)]
 
 
 def test_a_branch_is_written_down_as_its_commit_and_a_resumed_run_keeps_its_own(capsys):

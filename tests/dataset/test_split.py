@@ -1,45 +1,19 @@
 """One file divided by a seed: groups that share texts, shares, refusals."""
 
 import numpy as np
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from embedrun.dataset.split import divide, held_out, share_problems
+from embedrun.dataset.split import divide, held_out
 from embedrun.errors import DataError
 
 SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
-
-
-def apart(rows: int) -> np.ndarray:
-    """Pairs of which no two share a text, ``(rows, 2)``."""
-    return np.arange(2 * rows).reshape(rows, 2)
-
-
-def counts(index: np.ndarray, shares: dict[str, float] = SHARES, seed: int = 1, **options: str) -> list[int]:
-    return [len(rows) for rows in divide(index, shares, seed, **options).values()]  # type: ignore[arg-type]
 
 
 def grouped(*sizes: int) -> np.ndarray:
     """Pairs in groups of these sizes, each group around one first text, ``(rows, 2)``."""
     hub = np.repeat(np.arange(len(sizes)), sizes)
     return np.stack([hub, len(sizes) + np.arange(sum(sizes))], axis=1)
-
-
-@pytest.mark.parametrize(
-    ("shares", "said"),
-    [
-        ({"train": 1.0, "devv": 0.1}, "no split is named 'devv'; did you mean 'dev'?"),
-        ({"dev": 0.5, "test": 0.5}, "needs a share above 0"),
-        ({"train": 1, "dev": 0}, "needs a share above 0"),
-        ({"train": "most"}, "needs a share above 0"),
-        ({"train": 0.9, "dev": float("nan")}, "which add up to 1"),
-        ({"train": 0.9, "dev": 0.100000002}, "which add up to 1"),
-    ],
-)  # fmt: skip
-def test_shares_that_cannot_be_meant_are_refused(shares, said):
-    problem, *_ = share_problems("dataset.split", shares)
-    assert said in problem
 
 
 def test_rows_that_share_a_text_through_others_stay_together():
@@ -50,31 +24,6 @@ def test_rows_that_share_a_text_through_others_stay_together():
         splits = divide(chain, shares, seed)
         assert np.isin([0, 1, 2], splits["train"]).sum() in (0, 3)
         assert [len(rows) for rows in splits.values()] == [4, 3]
-
-
-def test_a_large_group_goes_where_most_is_lacking_and_the_rest_fills_up():
-    # 50 of 100 rows are one group, which only train can take; 45, 2 and 3 others then make 95, 2 and 3.
-    index = grouped(50, *[1] * 50)
-    for seed in range(5):
-        splits = divide(index, {"train": 0.95, "dev": 0.02, "test": 0.03}, seed)
-        assert set(range(50)) <= set(splits["train"].tolist())
-        assert [len(rows) for rows in splits.values()] == [95, 2, 3]
-
-
-@pytest.mark.parametrize(("size", "refused"), [(520, False), (521, True)])
-def test_two_percentage_points_are_the_limit(size, refused):
-    index = grouped(size, *[1] * (1000 - size))
-    if refused:
-        with pytest.raises(DataError):
-            counts(index, {"train": 0.5, "dev": 0.5})
-    else:
-        assert counts(index, {"train": 0.5, "dev": 0.5}) == [520, 480]
-
-
-@pytest.mark.parametrize("index", [apart(10), grouped(100), np.zeros((0, 2), dtype=np.int64)])
-def test_a_split_without_a_row_is_refused(index):
-    with pytest.raises(DataError, match=r"the nearest: train .* dev 0 %"):
-        divide(index, {"train": 0.98, "dev": 0.02}, 1)
 
 
 def test_the_splits_of_a_seed_stay_what_they_are():
@@ -117,24 +66,6 @@ def test_every_row_is_in_one_split_and_no_text_in_two(index, seed, by):
     if by == "group":
         texts = [set(index[rows].ravel().tolist()) for rows in found.values()]
         assert sum(map(len, texts)) == len(set().union(*texts))
-
-
-def test_held_out_are_as_many_rows_as_asked_for_in_whole_groups():
-    assert len(held_out(apart(1000), 50, 1)) == 50
-    index = grouped(*[7] * 30, *[1] * 30)  # 240 rows
-    for seed in range(5):
-        rows = held_out(index, 20, seed)
-        assert len(rows) == 20
-        assert np.all(np.diff(rows) > 0)
-        others = np.setdiff1d(np.arange(240), rows)
-        assert np.intersect1d(index[rows], index[others]).size == 0
-
-
-def test_a_group_that_no_longer_fits_is_passed_over():
-    assert len(held_out(grouped(6, 6, 6), 10, 1)) == 6
-    assert sorted(held_out(grouped(30, 2, 1), 3, 1)) == [30, 31, 32]
-    assert held_out(grouped(30, 30), 20, 1).tolist() == []
-    assert held_out(apart(10), 0, 1).tolist() == []
 
 
 def test_what_a_seed_holds_out_stays_what_it_is():

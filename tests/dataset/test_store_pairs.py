@@ -1,14 +1,10 @@
 """Data sets that are one file of pairs a split."""
 
-import os
-
 import pytest
 
-from embedrun.dataset.published import Mrpc, Qnli, Qqp
+from embedrun.dataset.published import Mrpc
 from embedrun.dataset.senteval import Senteval
-from embedrun.dataset.stored import require_published
 from embedrun.errors import DataError
-from embedrun.store import Store
 
 
 def pair(label: object, first: str = "why", second: str = "because") -> dict:
@@ -59,51 +55,3 @@ def test_without_glues_file_408_pairs_of_mrpc_are_drawn_and_called_so(store, wri
     assert not {*train.texts["left"]} & {*dev.texts["left"]}
     assert "are not GLUE's" in mrpc.remark(store)
     assert Mrpc().remark(store) == ""
-
-
-def test_of_equal_pairs_of_mrpc_as_many_are_dev_as_glue_has(store, write):
-    rows = joined(store, write)
-    rows[101] = rows[100]
-    write("senteval/mrpc/train.jsonl.gz", rows)
-    dev = [rows[row] for row in [*GLUE[:1], 500, *GLUE[2:]]]
-    write("senteval/mrpc/mrpc_dev.jsonl.gz", dev)
-    assert len(Mrpc(dev_split=True).read("dev", store)) == 408
-    write("senteval/mrpc/mrpc_dev.jsonl.gz", [{**one, "sentence1": "other"} for one in dev[:2]] + dev[2:])
-    with pytest.raises(DataError, match="2 of its 408 pairs are not in the training file"):
-        Mrpc(dev_split=True).read("train", store)
-
-
-@pytest.mark.realdata
-@pytest.mark.parametrize(
-    ("dataset", "split", "rows", "ones"),
-    [
-        (Mrpc(), "train", 4_076, 2_753),
-        (Mrpc(), "test", 1_725, 1_147),
-        (Qqp(), "dev", 5_000, 2_508),
-        (Qnli(), "dev", 1_400, 684),
-    ],
-    ids=lambda value: getattr(value, "name", str(value)),
-)
-def test_the_real_splits_have_their_sizes(dataset, split, rows, ones):
-    found = dataset.read(split, Store.find(os.environ["EMBEDRUN_DATA"]))
-    assert (len(found), found.targets["score"].sum()) == (rows, ones)
-
-
-FILE = "senteval/mrpc/test.jsonl.gz"  # 578 and 1,147 rows of the labels 0 and 1
-
-
-def test_labels_are_counted_although_the_rows_are_right(store):
-    with pytest.raises(DataError) as caught:
-        require_published(store, FILE, 1725, [0] * 579 + [1] * 1146)
-    assert caught.value.problems == [
-        f"{store.path(FILE)}: 579 rows of label 0, the published data set has 578",
-        f"{store.path(FILE)}: 1146 rows of label 1, the published data set has 1147",
-    ]
-
-
-def test_another_number_of_rows_is_refused_with_the_way_on(store):
-    with pytest.raises(DataError) as caught:
-        require_published(store, "mscoco/test_captions.jsonl.gz", 4999)
-    first, second = caught.value.problems
-    assert first.endswith("4999 rows, the published data set has 5000")
-    assert "`embedrun data get mscoco --from DIR`" in second

@@ -2,14 +2,6 @@ import pytest
 
 from embedrun.dataset import views_of
 from embedrun.dataset.published import Wiki1m
-from embedrun.store import Store
-
-
-def test_the_whole_million_is_read_where_it_is_there(store, write):
-    assert Wiki1m().files("train", store) == ["wiki/wiki_sentences.txt.gz"]
-    write("wiki/wiki1m.txt.gz", ["One of a million."])
-    assert Wiki1m().files("train", store) == ["wiki/wiki1m.txt.gz"]
-    assert Wiki1m().read("train", store).texts["text"] == ["One of a million."]
 
 
 def test_masked_copies_are_there_for_long_sentences_where_they_are_asked_for(store, write):
@@ -22,9 +14,3 @@ def test_masked_copies_are_there_for_long_sentences_where_they_are_asked_for(sto
     assert views_of(Wiki1m()) == ("text",)
     with pytest.raises(ValueError, match="masking: no option 'least'; did you mean 'least_words'"):
         Wiki1m(masking={"least": 5})
-
-
-@pytest.mark.realdata
-def test_the_sample_is_whole():
-    rows = Wiki1m().read("train", Store.find())
-    assert len(rows) == len(set(rows.texts["text"])) == 48_596

@@ -1,11 +1,10 @@
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import Browser, browser
 
 from embedrun.report import Facts, ScoredPairs, gather
 from embedrun.runs.directory import to_yaml
@@ -15,13 +14,6 @@ from embedrun.runs.reading import RunFiles
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-
-
-@pytest.fixture(scope="module")
-def window() -> Iterator[Browser]:
-    """A window of headless Chromium, for tests with the marker `browser`."""
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture

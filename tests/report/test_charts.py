@@ -4,7 +4,7 @@ import base64
 import json
 from pathlib import Path
 
-from embedrun.report.charts import Metrics, Speed, images, panels, thinned
+from embedrun.report.charts import Metrics, images, panels, thinned
 
 
 def test_a_long_line_is_thinned_and_keeps_its_ends_and_extremes():
@@ -49,11 +49,6 @@ def test_the_best_step_is_the_first_of_the_highest_and_never_the_start():
     assert panel.charts[0]["note"] == ""
 
 
-def test_numbers_that_cannot_be_shares_have_a_chart_of_their_own():
-    (panel,) = of({"active/odd": [(1, 3.0)]})
-    assert panel.title == "Optimizer"
-
-
 def write(path: Path, *lines: object) -> Path:
     path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
     return path
@@ -86,11 +81,6 @@ def test_lines_that_cannot_be_read_are_counted(tmp_path):
     assert found.faults == len(broken)
 
 
-def test_the_speed_is_the_median_and_the_memory_the_most(tmp_path):
-    rows = [{"rows_per_second": rate, "memory": memory} for rate, memory in ((1, None), (90, 5), (10, 7))]
-    assert Speed.read(write(tmp_path / "s", *rows, "broken")) == Speed(10.0, 7.0)
-
-
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -100,11 +90,3 @@ def test_a_plot_is_a_data_address_with_the_score_of_its_set_in_words(tmp_path):
     assert found.address == "data:image/png;base64," + base64.b64encode(PNG + b"a").decode()
     assert found.caption == "Density of the cosines by human score, stsb"
     assert found.alt == "Plot: Density of the cosines by human score, stsb. sts/stsb/spearman 81.23."
-
-
-def test_plots_come_in_the_order_of_the_sets_and_without_the_curves(tmp_path):
-    for name in ("a_scores", "b_scores", "curves", "dropout_map"):
-        (tmp_path / f"{name}.png").write_bytes(PNG)
-    found = images(tmp_path, {"b": "x", "a": "y"}, {})
-    assert [image.file for image in found] == ["b_scores.png", "a_scores.png", "dropout_map.png"]
-    assert found[2].alt == "Plot: Related sentences under many dropout masks, on a plane."

@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 from finished_runs import GOLD, diff, diff_data, finished
 
-from embedrun.commands.runs import main
-from embedrun.errors import DataError
 from embedrun.evaluation.sts import SETS
-from embedrun.report.diff import STS_SETS, interval_over_rows, score_key
+from embedrun.report.diff import STS_SETS, interval_over_rows
 from embedrun.runs.reading import RunFiles
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -30,22 +28,6 @@ def test_options_versions_and_data_that_differ_are_said_and_the_command_line_is_
     out = diff(capsys, a, b, "--draws", "100")
     assert ["pooling.name", "cls", "mean"] in [line.split() for line in out.splitlines()]
     assert ["only", "null", "-"] in [line.split() for line in out.splitlines()]
-
-
-def test_a_run_does_not_differ_from_its_copy(capsys):
-    a, b = (finished(n, predictions={"stsb": {"gold": GOLD, "score": [1.0, 2.0, 3.0, 4.0]}}) for n in "ab")
-    out = diff(capsys, a, b, "--draws", "100")
-    assert "configuration: no difference" in out
-    assert "environment: no difference" in out
-
-
-def test_every_score_that_both_have_is_compared_and_the_others_are_named(capsys):
-    a = finished("a", scores={"x/spearman": 50.0, "y/spearman": 1.0})
-    b = finished("b", scores={"x/spearman": 52.5, "z/spearman": 1.0})
-    out = diff(capsys, a, b)
-    assert ["x/spearman", "50.00", "52.50", "+2.50"] in [line.split() for line in out.splitlines()]
-    assert "only A has: y/spearman" in out
-    assert "only B has: z/spearman" in out
 
 
 def test_a_prediction_file_of_both_gives_its_score_an_interval_and_a_p_value(capsys):
@@ -97,7 +79,6 @@ def test_the_average_of_the_seven_sets_is_compared_only_where_all_are_there(caps
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ({"gold": [0.0, 1.0], "score": [1.0, 2.0]}, "A has 4 rows, B has 2"),
         ({"gold": [0.0, 1.0, 3.0, 2.0], "score": GOLD}, "gold differs in 2 of 4 rows"),
         (
             {"gold": GOLD, "predicted": GOLD},
@@ -110,40 +91,6 @@ def test_files_of_other_rows_are_not_compared_and_the_reason_is_said(columns, wh
     b = finished("b", predictions={"x_dev": columns})
     assert diff_data(capsys, a, b)["not_compared"] == {"x_dev": why}
     assert f"not compared, {why}: x_dev" in diff(capsys, a, b)
-
-
-def test_right_and_wrong_rows_are_compared_as_retrieval(capsys):
-    a = finished("a", predictions={"retrieval_flickr30k": {"correct": [0, 0, 1, 1]}})
-    b = finished("b", predictions={"retrieval_flickr30k": {"correct": [1, 1, 1, 1]}})
-    (found,) = diff_data(capsys, a, b)["comparisons"]
-    assert (found["key"], found["a"], found["b"]) == ("retrieval/flickr30k/strict_accuracy", 50, 100)
-
-
-def test_an_undefined_difference_is_null_and_a_dash(capsys):
-    constant = {"x_dev": {"gold": GOLD, "score": [1.0] * 4}}
-    a, b = (
-        finished("a", predictions=constant),
-        finished("b", predictions={"x_dev": {"gold": GOLD, "score": GOLD}}),
-    )
-    (found,) = diff_data(capsys, a, b)["comparisons"]
-    assert (found["a"], found["b"], found["difference"], found["p"]) == (None, 100, None, None)
-    line = next(line for line in diff(capsys, a, b).splitlines() if line.startswith("x_dev/spearman"))
-    assert line.split() == ["x_dev/spearman", "-", "100.00", "-", "-", "-", "4"]
-
-
-def test_unreadable_files_of_both_runs_are_all_named():
-    a = finished(
-        "a", predictions={"x": {"gold": GOLD}, "y": {"gold": GOLD, "score": GOLD}, "z": {"correct": [2]}}
-    )
-    b = finished("b", predictions={"x": {"gold": GOLD}, "z": {"correct": [1]}})
-    (b / "predictions" / "y.parquet").write_bytes(b"nothing")
-    with pytest.raises(DataError) as fault:
-        main(["--diff", str(a), str(b)])
-    assert [problem.split(": ")[0].split("/")[1:] for problem in fault.value.problems] == [
-        ["a", "predictions", "x.parquet"],
-        ["b", "predictions", "y.parquet"],
-        ["a", "predictions", "z.parquet"],
-    ]
 
 
 def test_the_interval_of_a_score_is_the_recorded_one_else_that_of_its_predictions():
@@ -165,35 +112,9 @@ def test_the_interval_of_a_score_is_the_recorded_one_else_that_of_its_prediction
     assert 0 < low < 100 * float(np.corrcoef(noisy, gold)[0, 1]) < high < 100
     low, high = interval_over_rows(found, "retrieval/z/strict_accuracy") or (0, 0)
     assert (low, high) == pytest.approx((40, 60), abs=1.5)  # 50 ± 1.96 * 5, the deviation of 100 coins' mean
-    (run / "predictions" / "x_dev.parquet").write_bytes(b"nothing")
-    assert interval_over_rows(found, "x_dev/spearman") is None
     results = {**found.results, "intervals": {"x_dev/spearman": [60.0, 75.0]}}
     (run / "results.json").write_text(json.dumps(results))
     assert interval_over_rows(RunFiles.read(run), "x_dev/spearman") == (60, 75)
 
 
 # Names and values.
-
-
-@pytest.mark.parametrize(
-    ("name", "scores", "key"),
-    [
-        ("sickr", [], "sts/sickr/spearman"),
-        ("stsb_dev", [], "stsb_dev/spearman"),
-        ("retrieval_flickr30k", [], "retrieval/flickr30k/strict_accuracy"),
-        ("retrieval_dev_mscoco", [], "retrieval_dev/mscoco/strict_accuracy"),
-        ("senteval_mr", [], "senteval/mr/accuracy_paper"),
-        ("senteval_fast_mr", [], "senteval/mr/accuracy_fast"),
-        (
-            "senteval_mr",
-            [f"senteval/mr/accuracy_paper{end}" for end in ("_std", "", "_seed7", "_seed1")],
-            "senteval/mr/accuracy_paper_seed7",  # the file holds the predictions of the first seed
-        ),
-    ],
-)
-def test_which_score_a_prediction_file_gives(name, scores, key):
-    assert score_key(name, dict.fromkeys(scores, 1.0)) == key
-
-
-def test_the_sets_are_those_of_the_sts_task():
-    assert STS_SETS == SETS

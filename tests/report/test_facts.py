@@ -4,9 +4,7 @@ import pytest
 
 from embedrun.report import gather
 from embedrun.report.charts import Speed
-from embedrun.report.facts import State, environment_entries, headline, summary
-from embedrun.report.scores import table
-from embedrun.runs.directory import to_yaml
+from embedrun.report.facts import summary
 from embedrun.runs.reading import RunFiles
 
 
@@ -23,35 +21,6 @@ def test_a_run_that_has_only_begun_has_a_page(run):
     assert (facts.config, facts.repeat, facts.remarks) == ("", "", [])
     assert facts.name == run.path.name
     assert facts.go_on == f"embedrun resume {run.path}"
-
-
-@pytest.mark.parametrize(
-    ("typed", "end"),
-    [
-        ("embedrun train --config-dir 'my own' +experiment=x", " --config-dir 'my own'"),
-        ("embedrun train -cd a +experiment=x --config-dir=b", " --config-dir b"),
-        ("embedrun train +experiment=x", ""),
-        ("embedrun train --config-dir 'not closed", ""),
-        (["embedrun"], ""),
-    ],
-)
-def test_the_folder_of_ones_own_yaml_is_named_again(run, typed, end):
-    run.config.update({"name": "x", "training": {}})
-    run.environment["command"] = typed
-    (run.path / "overrides.yaml").write_text(to_yaml(["+experiment=x"]))
-    assert gather(run).repeat == f"embedrun train +experiment=x{end}"
-
-
-def test_what_has_everything_says_everything(rich):
-    facts = rich("word")
-    assert facts.headline is not None
-    assert facts.headline["to_paper"] == "−2.00"
-    assert [panel.title for panel in facts.panels] == [
-        "Loss and dev scores", "Terms of the loss", "Comparisons of the terms"
-    ]  # fmt: skip
-    assert [found.name for found in facts.worst] == ["word", "word dev"]
-    assert facts.remarks == ["word is broken"]
-    assert facts.scores.lost == {"word only": "1.00"}
 
 
 NONE = Speed(None, None)
@@ -86,70 +55,8 @@ def test_a_training_run_says_what_it_trained_on_what_and_how():
     }
 
 
-def test_a_model_from_nothing_is_named_by_its_size():
-    config = TRAINING | {"backbone": {"name": None, "scratch": {"layers": 2, "width": 128}}}
-    assert dict(summary(config, {}, {}, NONE))["backbone"] == "from scratch: 2 layers, width 128"
-
-
 def test_the_trainings_before_come_first_with_base_model_data_and_loss():
     first = {"backbone": {"name": "minilm"}, "dataset": {"name": "nli"}, "loss": {"terms": {"infonce": {}}}}
     found = summary(TRAINING, {}, {"stages": [{"config": first}, 3]}, NONE)
     assert found[0] == ("stage 1", "minilm, trained on nli with infonce")
     assert [name for name, _ in found[1:3]] == ["stage 2", "loss"]
-
-
-def test_an_evaluation_says_which_model_by_which_tasks():
-    config = {
-        "model": "m",
-        "revision": None,
-        "pooling": {"name": "auto"},
-        "evaluation": {"tasks": {"sts": {}}},
-    }
-    environment = {"gpu": ["A100"], "cpu": {"threads": 2}}
-    found = summary(config | {"gpu": {"device": "cpu"}}, {}, environment, NONE)
-    assert found == [
-        ("model", "m"),
-        ("pooling", "auto"),
-        ("evaluation", "sts"),
-        ("machine", "processor, 2 threads"),
-    ]
-
-
-def test_the_environment_names_the_commit_and_whether_it_is_all():
-    found = dict(
-        environment_entries({"code": {"commit": "abc", "dirty": True}, "cpu": {"count": 8}, "gpu": []})
-    )
-    assert found == {"code": "commit abc, with changes that are not in it", "processor": "count 8"}
-
-
-KEY = "sts/stsb/spearman"
-
-
-def test_the_main_score_stands_beside_interval_baseline_and_paper():
-    results = {
-        "main": {"name": KEY, "value": 80.0},
-        "scores": {KEY: 80.0},
-        "baseline": {KEY: 60.0},
-        "intervals": {KEY: [78.0, 82.0]},
-    }
-    found = headline(results, table(results, {KEY: 85.0}))
-    assert found is not None
-    assert found == {
-        "key": KEY,
-        "value": "80.00",
-        "interval": "78.00 to 82.00",
-        "before": "60.00",
-        "gain": "+20.00",
-        "paper": "85.00",
-        "to_paper": "−5.00",
-        "clean": "",
-    }
-
-
-def test_times_are_in_utc_and_the_last_sign_is_that_of_a_running_run():
-    state = State.of(
-        {"state": "running", "started": "2026-03-01T12:00:30+02:00", "heartbeat": "2026-03-01T11:00:00Z"}
-    )
-    assert state.times == ("started 2026-03-01 10:00 UTC", "last heartbeat 2026-03-01 11:00 UTC")
-    state = State.of({"state": "finished", "heartbeat": "2026-03-01T11:00:00Z", "ended": "soon"})
-    assert state.times == ("ended soon",)

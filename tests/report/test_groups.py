@@ -68,24 +68,6 @@ def test_other_seeds_are_compared_by_welch(capsys):
     assert "Welch's t, since the seeds of A and B are not the same" in out
 
 
-def test_a_single_run_has_no_interval_over_seeds(capsys):
-    a, b = trained("a", {1: 80}), trained("b", {1: 81, 2: 83})
-    out = said(capsys, *a, "--", *b)
-    assert row(out) == f"{KEY} 80.00 82.00 ± 1.41 1, 2 +2.00 - -"
-    assert "no interval: it takes two seeds or more on each side" in out
-
-
-def test_two_single_runs_are_compared_over_rows_and_the_seed_is_said_to_be_left_out(capsys):
-    columns = {"stsb": {"gold": [0.0, 1.0, 2.0], "score": [0.0, 1.0, 2.0]}}
-    for name in "ab":
-        finished(f"{name}/1", predictions=columns)
-    left_out = "Left out: how much another seed moves a score; over seeds: --diff A1 A2 -- B1 B2\n"
-    out = said(capsys, "outputs/a/1", "outputs/b/1")
-    assert left_out in out
-    assert out == said(capsys, "outputs/a/1", "--", "outputs/b/1")
-    assert out == said(capsys, "outputs/a", "outputs/b")  # folders with one run
-
-
 def test_runs_that_differ_in_more_than_the_seed_are_no_group():
     trained("a", {1: 80, 2: 81}, {"training": {"lr": 1e-5}})
     trained("a/other", {3: 80}, {"training": {"lr": 2e-5}})
@@ -94,17 +76,6 @@ def test_runs_that_differ_in_more_than_the_seed_are_no_group():
         ConfigError, match=r"3 runs of A .* differ in training\.lr \(1e-05, 2e-05\); name runs"
     ):
         main(["--diff", "outputs/a", "outputs/b"])
-
-
-def test_of_two_runs_with_one_seed_the_newer_counts(capsys):
-    old = finished("a/old", {"seed": 1}, {KEY: 10.0})
-    status = json.loads((old / "status.json").read_text())
-    (old / "status.json").write_text(json.dumps({**status, "ended": "2020-01-01T00:00:00+00:00"}))
-    trained("a", {1: 80, 2: 82})
-    trained("b", {1: 80, 2: 82})
-    found = data(capsys, "outputs/a", "outputs/b")
-    assert found["comparisons"][0]["a"]["mean"] == 81
-    assert found["notes"] == ["A: seed 1 twice: outputs/a/1 counts, outputs/a/old is older"]
 
 
 def test_only_finished_runs_of_a_folder_count_and_the_others_are_said():

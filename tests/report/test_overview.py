@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -12,9 +11,7 @@ import pytest
 from finished_runs import finished
 from many_runs import DEV, TEST
 
-from embedrun.errors import ConfigError
-from embedrun.report import overview
-from embedrun.report.overview import collect, render, write
+from embedrun.report.overview import collect, render
 from embedrun.runs.listing import find
 
 HOSTILE = "</script><script>alert(1)</script><!-- & \u2028\u2029\u202e"
@@ -36,10 +33,6 @@ def held(folder: Path = Path("outputs")) -> dict:
     return json.loads(json.dumps(collect(find([folder]), folder)))
 
 
-def over_seeds(score: dict) -> tuple[float, float | None, int]:
-    return score["value"], score["sd"], score["n"]
-
-
 def parts(page: str) -> tuple[dict, str, str]:
     """The data, the script and the style of a page."""
     data, script = re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)
@@ -57,38 +50,6 @@ def test_runs_that_differ_in_the_seed_alone_have_mean_deviation_and_number(outpu
     expected = {"key": TEST, "digits": 2, "value": 82.0, "sd": 2.0, "n": 3, "before": None}
     assert group["main"] == expected
     assert sorted(run.get("group", -1) for run in found["runs"]) == [-1, 0, 0, 0]
-
-
-def test_of_two_runs_of_one_seed_the_last_counts(outputs):
-    seed(1, 10.0, "first")
-    status = json.loads((outputs / "first/status.json").read_text())
-    (outputs / "first/status.json").write_text(json.dumps({**status, "started": "2020-01-01T00:00:00+00:00"}))
-    seed(1, 80.0, "again")
-    seed(2, 82.0)
-    (group,) = held()["groups"]
-    assert over_seeds(group["main"]) == (81.0, pytest.approx(2**0.5), 2)
-
-
-def test_a_seed_without_a_score_yet_is_in_its_group_and_in_no_mean(outputs):
-    seed(1, 80.0)
-    (seed(2, 0.0) / "results.json").unlink()
-    found = held()
-    assert over_seeds(found["groups"][0]["main"]) == (80.0, None, 1)
-    assert [run["group"] for run in found["runs"]] == [0, 0]
-    assert found["runs"][1]["main"] is None
-
-
-def test_a_score_has_its_interval_and_the_one_before_training(outputs):
-    results = {"main": {"name": TEST, "value": 80.0}, "scores": {TEST: 80.0, DEV: 70.0},
-               "intervals": {TEST: [78.0, 81.5]}, "baseline": {TEST: 40.0},
-               "notes": {"selected_by": DEV}, "seconds": {"load": 1.5, "train": 60.0}}  # fmt: skip
-    (seed(1, 80.0) / "results.json").write_text(json.dumps(results))
-    (outputs / "seed-1/speed.jsonl").write_text('{"memory": 5}\n{"memory": 9}\n{"memory": 7}\n')
-    found = held()
-    (run,) = found["runs"]
-    assert run["main"] == {"key": TEST, "digits": 2, "value": 80.0, "low": 78.0, "high": 81.5, "before": 40.0}
-    assert run["dev"] == {"key": DEV, "digits": 2, "value": 70.0}
-    assert (run["seconds"], run["memory"]) == (61.5, 9)
 
 
 def test_groups_that_cannot_be_told_from_the_best_are_tied_for_it(outputs):
@@ -126,42 +87,6 @@ def test_curves_are_the_training_loss_and_the_dev_score_that_selects(outputs):
     assert run["dev"]["key"] == DEV
 
 
-def test_a_running_run_says_its_step_and_one_whose_process_is_gone_that(outputs):
-    for name, state in (("a", "running"), ("b", "finished"), ("c", "failed")):
-        status = {
-            "state": state,
-            "started": f"2026-01-01T00:00:0{ord(name) % 10}",
-            "step": 1200,
-            "error": "why",
-        }
-        path = seed(1, 80.0, name, training={"max_steps": 5000})
-        (path / "status.json").write_text(json.dumps(status))
-    runs = {run["id"]: run for run in held()["runs"]}
-    assert runs["a"]["state"] == "killed, step 1,200 of 5,000"
-    assert runs["b"]["state"] == "finished"
-    assert (runs["c"]["state"], runs["c"]["error"]) == ("failed, step 1,200 of 5,000", "why")
-    (outputs / "a/.lock").unlink()  # as in a folder of another machine: nobody can tell
-    assert {run["id"]: run["state"] for run in held()["runs"]}["a"] == "running, step 1,200 of 5,000"
-
-
-def test_the_choices_and_options_that_differ_are_columns_but_the_seed(outputs):
-    seed(1, 80.0, training={"lr": 0.1})
-    seed(2, 80.0, training={"lr": 0.2})
-    found = held()
-    assert found["columns"] == ["training.lr"]
-    assert [run["values"] for run in found["runs"]] == [["0.1"], ["0.2"]]
-    assert [run["seed"] for run in found["runs"]] == ["1", "2"]
-
-
-def test_a_run_is_linked_to_its_own_page_wherever_this_one_stands(outputs):
-    (seed(1, 80.0, "odd #1?%") / "report.html").touch()
-    seed(2, 80.0)
-    places = [collect(find([outputs]), place)["runs"] for place in (outputs, Path("."), outputs / "seed-2")]
-    assert [run["page"] for run in places[0]] == ["./odd%20%231%3F%25/report.html", None]
-    assert places[1][0]["page"] == "./outputs/odd%20%231%3F%25/report.html"
-    assert places[2][0]["page"] == "./../odd%20%231%3F%25/report.html"
-
-
 def test_whatever_a_run_is_called_its_name_is_text_in_the_data_and_nothing_else(outputs):
     path = seed(1, 80.0, name=None, training={"lr": HOSTILE})
     seed(2, 80.0, training={"lr": f"{HOSTILE} too"})
@@ -195,41 +120,3 @@ def test_the_only_script_and_the_only_style_are_those_that_the_policy_allows(out
     )
     assert "unsafe" not in policy
     assert not re.search(r"\s(style|on\w+)=", page.replace(script, "").replace(style, ""))
-
-
-def test_the_script_sets_texts_and_never_html():
-    files = Path(overview.__file__).parent.glob("*.js")
-    script = "".join(file.read_text(encoding="utf-8") for file in files)
-    makers = "innerHTML|outerHTML|insertAdjacentHTML|setHTML|DOMParser|write|eval|Function|fetch|import"
-    assert not re.search(rf"\b({makers})\b *\(|\.(inner|outer)HTML|</|<!--", script)
-
-
-def test_a_folder_without_a_run_has_no_page_unless_one_is_waited_for(outputs):
-    outputs.mkdir()
-    with pytest.raises(ConfigError, match="no runs below outputs"):
-        write([outputs], outputs / "index.html")
-    assert not (outputs / "index.html").exists()
-    write([outputs], outputs / "index.html", reload=10.0)
-    assert "no run yet" in (outputs / "index.html").read_text()
-
-
-def test_a_watched_page_is_written_again_until_ctrl_c_and_then_loads_itself_no_more(outputs, monkeypatch):
-    seed(1, 80.0)
-    page, seen = outputs / "index.html", []
-
-    def sleep(seconds: float) -> None:
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        if page.exists():
-            data, *_ = parts(page.read_text())
-            seen.append((seconds, data["reload"], len(data["runs"])))
-        else:
-            seen.append(None)
-        seed(len(seen) + 1, 80.0)
-
-    monkeypatch.setattr("embedrun.report.overview.time.sleep", sleep)
-    overview.watch([outputs], page)
-    assert seen == [None, (10.0, 10.0, 2)]
-    data, *_ = parts(page.read_text())
-    assert (data["reload"], len(data["runs"])) == (None, 3)
-    assert [name for name in os.listdir(outputs) if name.startswith(".")] == []

@@ -6,14 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from embedrun.report import gather, render
-from embedrun.runs.reading import RunFiles
+from embedrun.report import render
 
 PAYLOADS = [
     '" onerror="alert(1)',
     "</style></title></pre></script><script>alert(1)</script><img src=http://example.org/x onerror=alert(1)>",
-    "{{ 7 * 7 }}{% raw %}--><svg/onload=alert(1)>",
-    "' style='background:url(http://example.org)",
 ]
 STYLE = re.compile(r"(left|top|width):[-\d.]+%(;width:[-\d.]+%)?")
 ADDRESSES = ("src", "href", "action", "data", "formaction", "poster", "background", "srcset", "ping")
@@ -87,28 +84,3 @@ def test_the_page_refuses_everything_but_its_own_script_style_and_pictures(rich)
         f"default-src 'none'; script-src '{allowed}'; img-src data:; style-src 'unsafe-i"
     )
     assert not re.search(r"https?:|//[a-z]|url\(|@import", page.replace("http://www.w3.org/2000/svg", ""))
-
-
-def test_the_parts_stand_in_their_order(rich):
-    text = "\n".join(outline(render(rich("word"))).text)
-    order = ["failed", "60.00", "55.00 to 64.00", "+20.00", "Scores", "Training", "Plots",
-             "Worst-predicted pairs", "Contamination", "Configuration", "Overrides", "Environment",
-             "Data fingerprints", "Repeat it"]  # fmt: skip
-    places = [text.index(f"\n{part}") for part in order]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [
-        ({"state": "running"}, "No score yet."),
-        ({"state": "interrupted", "error": "interrupted"}, "Resume this run"),
-        ({"state": "failed", "error": "loss is nan at step 5"}, "loss is nan at step 5"),
-        ({}, "no status yet"),
-    ],
-)
-def test_a_run_in_any_state_has_a_page(tmp_path, status, said):
-    (tmp_path / "status.json").write_text(json.dumps(status))
-    page = render(gather(RunFiles(tmp_path)))
-    assert said in "".join(outline(page).text)
-    assert page.rstrip().endswith("</html>")

@@ -63,36 +63,3 @@ def test_rows_that_the_run_did_not_read_give_no_texts(data, read):
     (found,), _ = scored_pairs(run({"stsb": COLUMNS}, known))
     assert found.texts is None
     assert "not those that this run read" in found.missing
-
-
-def test_a_missing_data_set_is_said(tmp_path, monkeypatch):
-    monkeypatch.setenv("EMBEDRUN_DATA", str(tmp_path))
-    (found,), _ = scored_pairs(run({"stsb": COLUMNS}))
-    assert found.texts is None
-    assert "not in the data folder that EMBEDRUN_DATA names" in found.missing
-
-
-def test_the_set_of_the_main_score_comes_first_and_dev_last():
-    columns = {name: COLUMNS for name in ("a_dev", "sickr", "sts12", "stsb")}
-    found, _ = scored_pairs(run(columns, scores={"sts/stsb/spearman": 1.0, "sts/sts12/spearman": 2.0}))
-    assert [one.name for one in found] == ["stsb", "sts12", "sickr", "a_dev"]
-
-
-@pytest.mark.realdata
-def test_the_seven_sets_and_the_dev_split_are_found_again():
-    import os
-
-    from embedrun.dataset.named import data_split
-
-    store = Store.find(os.environ["EMBEDRUN_DATA"])
-    names = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr", "stsb_dev"]
-    rows = {}
-    for name in names:
-        dataset, split = data_split(name, "test")
-        rows[name] = dataset.read(split, store)
-    predictions = {
-        name: {"gold": one.targets["score"], "score": np.zeros(len(one))} for name, one in rows.items()
-    }
-    read = {f"{one.name}/{one.split}": one.fingerprint() for one in rows.values()}
-    found, _ = scored_pairs(run(predictions, read))
-    assert {one.name: one.missing for one in found} == dict.fromkeys(names, "")

@@ -25,30 +25,12 @@ def test_a_score_stands_beside_those_of_baseline_unseen_rows_and_paper():
     assert found.headings["value"] == "trained"
 
 
-def test_the_pooling_of_the_untrained_scores_stands_above_them():
-    results = {"scores": {KEY: 80.0}, "baseline": {KEY: 60.0}}
-    assert table(results, {}).headings["before"] == "before training"  # of a run before it was noted
-    assert table({**results, "notes": {"pooling": "cls"}}, {}).headings["before"] == "before training (cls)"
-
-
-def test_dev_scores_come_last_and_undefined_ones_not_at_all():
-    found = table({"scores": {"toy_dev/spearman": 1.0, KEY: 2.0, "sts/sts12/spearman": None}}, {})
-    assert [suite.name for suite in found.suites] == ["sts", "toy_dev"]
-    assert [row.key for row in found.suites[0].rows] == [KEY]
-
-
 def test_scores_of_parts_of_a_set_are_folded():
     names = ["avg", "sts12", "sts12.MSRpar", "sts12.SMT", "stsb"]
     scores = {f"sts/{name}/spearman": 1.0 for name in names}
     (suite,) = table({"scores": scores, "main": {"name": KEY}}, {"sts/sts12.SMT/spearman": 2.0}).suites
     assert [row.key for row in suite.folded] == ["sts/sts12.MSRpar/spearman"]
     assert [row.key.split("/")[1] for row in suite.rows] == ["avg", "sts12", "sts12.SMT", "stsb"]
-
-
-def test_a_published_number_without_a_score_is_listed():
-    assert table({"scores": {KEY: 80.0}}, {KEY: 81.0, "sts/avg/spearman": 82.37}).lost == {
-        "sts/avg/spearman": "82.37"
-    }
 
 
 def one(name: str, rows: int, pairs: int | None, sentences: int, subset: str | None = None) -> dict:
@@ -73,11 +55,6 @@ def test_each_set_has_its_share_and_subsets_have_none_of_their_own():
     assert found.against == "stsb train, 5,749 rows"
 
 
-def test_the_sets_with_seen_rows_are_named():
-    (found,) = seen({"selection": {"sets": [one("a", 9, 1, 1), one("b", 9, 0, 0), one("c", 9, 2, 2)]}})
-    assert found.summary == "2 of 3 sets (a test, c test) have rows that are in the dev data."
-
-
 def pairs(gold: list[float], predicted: list[float], **more) -> ScoredPairs:
     return ScoredPairs("stsb", "sts/stsb/spearman", np.array(gold), np.array(predicted), **more)
 
@@ -98,21 +75,3 @@ def test_pairs_come_by_the_difference_of_their_ranks():
         37.5,
         87.5,
     )
-
-
-def test_ten_are_shown_with_their_texts():
-    left, right = [f"l{row}" for row in range(50)], [f"r{row}" * 300 for row in range(50)]
-    found = worst(pairs(list(range(50)), list(range(0, -50, -1)), texts=(left, right)))
-    assert found is not None
-    assert len(found.rows) == 10
-    assert found.rows[0].texts[0] == "l0"
-    assert len(found.rows[0].texts[1]) == 400
-    assert found.rows[0].texts[1].endswith("…")
-
-
-def test_pairs_without_a_finite_cosine_are_left_out_and_counted():
-    found = worst(pairs([0, 1, 2], [np.nan, 0.9, -0.25]))
-    assert found is not None
-    assert (found.pairs, found.left_out) == (2, 1)
-    assert [row.row for row in found.rows] == [2, 3]
-    assert found.rows[1].predicted == "−0.250"

@@ -1,4 +1,3 @@
-import errno
 import json
 from datetime import datetime
 from pathlib import Path
@@ -6,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embedrun.errors import ConfigError, DataError, EmbedrunError
+from embedrun.errors import ConfigError, EmbedrunError
 from embedrun.runs import directory as module
 from embedrun.runs.directory import Run, config_hash
 from embedrun.runs.reading import RunFiles
@@ -28,23 +27,11 @@ def at_one_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "datetime", Stopped)
 
 
-def test_the_directory_is_named_by_time_and_six_digits_of_the_config_hash(monkeypatch):
+def test_a_directory_is_named_by_time_and_config_hash_and_the_same_second_gives_others(monkeypatch):
     at_one_second(monkeypatch)
-    path = Run.create("toy", CONFIG).path
-    assert path == Path("outputs") / "toy" / f"2026-03-04_05-06-07-{config_hash(CONFIG)[:6]}"
-    assert path.is_dir()
-
-
-def test_the_same_second_and_configuration_give_different_directories(monkeypatch):
-    at_one_second(monkeypatch)
-    first, second, third = (Run.create("toy", CONFIG).path.name for _ in range(3))
-    assert (second, third) == (f"{first}.2", f"{first}.3")
-
-
-def test_a_given_directory_is_used_verbatim_and_its_parents_are_made():
-    run = Run.create("toy", CONFIG, directory="a/b/c")
-    assert run.path == Path("a/b/c")
-    assert run.path.is_dir()
+    first, second, third = (Run.create("toy", CONFIG).path for _ in range(3))
+    assert first == Path("outputs") / "toy" / f"2026-03-04_05-06-07-{config_hash(CONFIG)[:6]}"
+    assert (second.name, third.name) == (f"{first.name}.2", f"{first.name}.3")
 
 
 def test_a_given_directory_that_exists_is_refused_and_left_alone():
@@ -58,26 +45,12 @@ def test_a_given_directory_that_exists_is_refused_and_left_alone():
 
 @pytest.mark.parametrize(
     "name",
-    ["../x", "/abs", "nul\0", "a" * 101, "", "..", ".hidden", "-flag", "a\n", "é", "${seed}"],
+    ["../x", "/abs", "a" * 101, "", "${seed}"],
 )
 def test_a_name_that_is_no_plain_folder_is_refused(name: str):
     with pytest.raises(ConfigError, match="name: expected up to 100 letters"):
         Run.create(name, CONFIG)
     assert not Path("outputs").exists()
-
-
-def test_a_full_disk_is_no_fault_of_the_configuration(monkeypatch):
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(OSError, match="No space left"):
-        Run.create("toy", CONFIG)
-
-
-def test_the_hash_leaves_out_what_cannot_change_a_result():
-    elsewhere = {**CONFIG, "data_dir": "DIR", "tracking": {"log_every": 1}, "name": "other"}
-    assert config_hash(elsewhere) == config_hash(CONFIG)
 
 
 def test_start_writes_what_the_run_is_made_of():
@@ -89,16 +62,6 @@ def test_start_writes_what_the_run_is_made_of():
     status = json.loads((run.path / "status.json").read_text())
     assert status["state"] == "running"
     assert datetime.fromisoformat(status["started"]).tzinfo is not None
-
-
-def test_the_status_keeps_earlier_fields_and_ends_with_state_and_error():
-    run = Run.create("toy", CONFIG)
-    run.start(CONFIG, [], {})
-    run.status(step=7)
-    run.end("failed", "the loss is nan")
-    status = json.loads((run.path / "status.json").read_text())
-    assert (status["step"], status["state"], status["error"]) == (7, "failed", "the loss is nan")
-    assert status["started"] <= status["ended"] == status["heartbeat"]
 
 
 def test_the_log_holds_the_traceback_and_no_control_character():
@@ -125,31 +88,12 @@ def test_a_second_writer_of_a_directory_is_refused_until_the_first_has_ended():
     Run(first.path)
 
 
-def content(folder: Path) -> dict[Path, tuple[bytes, int]]:
-    """Bytes and time of the last change of every file."""
-    return {
-        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
-    }
-
-
 def interrupted() -> Path:
     run = Run.create("toy", CONFIG)
     run.start(CONFIG, [], {})
     run.status(step=7, checkpoint=5)
     run.end("interrupted", "interrupted")
     return run.path
-
-
-def test_to_claim_a_run_changes_nothing_in_it_and_keeps_others_out():
-    path = interrupted()
-    before = content(path)
-    run = Run.claim(path)
-    assert run.known["checkpoint"] == 5
-    with pytest.raises(EmbedrunError, match="another process"):
-        Run.claim(path)
-    run.release()
-    Run.claim(path).release()
-    assert content(path) == before
 
 
 def test_a_run_that_goes_on_keeps_what_its_status_said_and_counts_its_attempts():
@@ -164,21 +108,6 @@ def test_a_run_that_goes_on_keeps_what_its_status_said_and_counts_its_attempts()
         run.end("failed", "no luck")
 
 
-def test_a_run_that_goes_on_clears_what_a_kill_left_half_written():
-    path = interrupted()
-    (path / "plots").mkdir()
-    for name in (".status.json.123", ".results.json.77", "plots/.curves.png.5"):
-        (path / name).write_text("{")
-    (path / ".tmp-model").mkdir()
-    Run.claim(path).go_on()
-    assert list((path / "plots").iterdir()) == []
-    assert {one.name for one in path.iterdir() if one.name.startswith(".")} == {
-        ".lock",
-        ".parts",
-        ".tmp-model",
-    }
-
-
 def test_the_configuration_that_a_run_began_with_is_kept_until_it_has_finished():
     path = interrupted()
     assert RunFiles(path).began_with == CONFIG
@@ -190,15 +119,6 @@ def test_the_configuration_that_a_run_began_with_is_kept_until_it_has_finished()
     assert RunFiles(path).began_with == {}
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", None])
-def test_a_run_whose_status_is_broken_is_not_claimed_and_not_locked(text):
-    path = interrupted()
-    (path / "status.json").unlink() if text is None else (path / "status.json").write_text(text)
-    for _ in range(2):
-        with pytest.raises(DataError, match=r"status\.json: (cannot be read|holds no mapping)"):
-            Run.claim(path)
-
-
 def test_a_finished_run_is_not_claimed():
     run = Run.create("toy", CONFIG)
     run.start(CONFIG, [], {})
@@ -206,15 +126,6 @@ def test_a_finished_run_is_not_claimed():
     for _ in range(2):
         with pytest.raises(EmbedrunError, match="has finished meanwhile"):
             Run.claim(run.path)
-
-
-def test_config_yaml_is_written_last_so_that_what_has_one_has_all(monkeypatch):
-    written = []
-    monkeypatch.setattr(module, "write_atomically", lambda path, _: written.append(path.name))
-    Run.create("toy", CONFIG).start(CONFIG, [], {})
-    assert written[-1] == "config.yaml"
-    assert set(written) == {"status.json", "config.json", "overrides.yaml", "choices.yaml",
-                            "environment.json", "config.yaml"}  # fmt: skip
 
 
 def test_a_directory_in_which_no_run_has_begun_is_taken_again_only_where_that_is_asked_for():

@@ -41,10 +41,8 @@ def test_code_of_equal_values_is_that_of_now(run, monkeypatch):
 
 
 DAMAGE = [
-    *(("results.json", text) for text in ("", "{", "[1]", "null", "\x00", '{"a": NaN}')),
-    *(("config.yaml", text) for text in ("a: [1", "- 1", "a: .inf", "a: !!bool maybe", "2026-01-01: a date",
-                                         "a: !!python/object/apply:os.system [touch canary]")),
-    ("status.json", "{"), ("environment.json", "{"),
+    ("results.json", ""), ("results.json", "[1]"), ("results.json", '{"a": NaN}'),
+    ("config.yaml", "a: [1"), ("config.yaml", "a: !!python/object/apply:os.system [touch canary]"),
 ]  # fmt: skip
 
 
@@ -61,20 +59,13 @@ def test_a_damaged_file_is_refused_by_its_name_or_counts_as_empty(run, file, tex
     assert found == {part: None if own == file else part for part, own in PARTS.items()}
 
 
-@pytest.mark.parametrize(
-    ("status", "when"),
-    [
+def test_a_run_is_as_old_as_its_end_its_last_sign_or_its_beginning_and_of_equals_the_last_is_newest(run):
+    for status, when in (
         ({"started": "1", "heartbeat": "2", "ended": "3"}, "3"),
         ({"started": "1", "heartbeat": "2", "ended": None}, "2"),
         ({"started": "1"}, "1"),
-        ({}, ""),
-    ],
-)
-def test_a_run_is_as_old_as_its_end_its_last_sign_or_its_beginning(run, status, when):
-    (run / "status.json").write_text(json.dumps(status))
-    assert RunFiles(run).when == when
-
-
-def test_of_runs_of_one_second_that_with_the_last_path_is_the_newest():
+    ):
+        (run / "status.json").write_text(json.dumps(status))
+        assert RunFiles(run).when == when
     first, second = RunFiles(Path("nowhere/x")), RunFiles(Path("nowhere/x.2"))
     assert newest_first([first, second]) == newest_first([second, first]) == [second, first]

@@ -7,85 +7,15 @@ A run as the model of another command: by its name, or by one of its checkpoints
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import yaml
 
-from embedrun.experiment.outcome import save_status
-from embedrun.files import to_json, write_atomically
-from embedrun.launch.before import Before, before, latest
 from embedrun.runs.directory import Run, config_hash
-from embedrun.runs.search import ASKED, settle, settled_as_begun, settled_for, unfinished
+from embedrun.runs.search import ASKED, settled_as_begun, settled_for, unfinished
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
-
-NAMED = {"name": "toy", "backbone": {"name": "run:first"}}
-
-
-@dataclass(frozen=True)
-class Finder:
-    """One question "which run is meant", asked below `outputs/toy`.
-
-    Args:
-        ask: gives the name of the directory.
-        state: of the runs that it looks for.
-    """
-
-    ask: Callable[[], str]
-    state: str = "interrupted"
-
-
-def looked_back() -> Before:
-    fingerprints: Any = SimpleNamespace(of=lambda *_: {})
-    return before("train", {"name": "toy"}, None, fingerprints)
-
-
-FINDERS = {
-    "to go on with": Finder(lambda: str(unfinished("toy", {"name": "toy"}, None))),
-    "whose models are meant": Finder(lambda: settled_as_begun(NAMED, None)["backbone"]["name"]),
-    "of a job, unfinished": Finder(lambda: str(looked_back().unfinished)),
-    "of a job, finished": Finder(lambda: str(looked_back().finished), "finished"),
-    "of a job that died": Finder(lambda: str(latest({"name": "toy"}, None))),
-    "by name": Finder(lambda: settle("run:toy"), "finished"),
-}
-
-
-@pytest.mark.parametrize("which", FINDERS)
-@pytest.mark.parametrize(
-    ("a", "b", "meant"),
-    [
-        # started, last sign, ended
-        ((1, 3, 3), (2, 4, 4), "b"),
-        ((2, 4, 4), (1, 3, 3), "a"),
-        ((1, 4, 4), (2, 3, 3), "a"),  # went on, or worked longer, than one that began after it
-        ((1, 4, None), (2, 3, 3), "a"),  # was killed
-        ((1, 3, 3), (1, 3, 3), "b"),  # within one second: the last directory
-    ],
-)
-def test_the_run_that_ended_last_or_showed_the_last_sign_is_meant(which, a, b, meant):
-    finder, places = FINDERS[which], {}
-    first("a", "2026-01-01")
-    if finder.state == "finished" and a[-1] is None:
-        pytest.skip("has an end")
-    for name, (started, heartbeat, ended) in {"a": a, "b": b}.items():
-        number = {"a": "", "b": ".2"}[name]
-        path = Path("outputs/toy") / f"2026-01-01_00-00-00-{config_hash({'name': 'toy'})[:6]}{number}"
-        # What a run that names models began with differs from one to the next, and here says which it is.
-        config = {**NAMED, "backbone": {"name": str(path)}} if "models" in which else {"name": "toy"}
-        run = Run.create("toy", config, directory=str(path))
-        run.start(config, [], {})
-        (path / "model").mkdir()
-        run.end(finder.state)
-        times = {"started": started, "heartbeat": heartbeat, "ended": ended}
-        told = {key: day and f"2026-01-0{day}T00:00:00+00:00" for key, day in times.items()}
-        write_atomically(path / "status.json", to_json(run.known | told | {ASKED: config_hash(NAMED)}))
-        places[name] = path
-    assert Path(finder.ask()).name == places[meant].name
 
 
 CONFIG = {"seed": 1, "tracking": {"log_every": 1}, "training": {"lr": 0.1, "resume": "never"}}
@@ -108,19 +38,12 @@ def test_a_run_of_another_configuration_or_one_that_has_finished_is_not_taken():
     assert unfinished("toy", CONFIG, None) is None
 
 
-def test_what_changes_no_result_may_differ():
-    path = unfinished_run()
-    again = {**CONFIG, "tracking": {"log_every": 5}, "training": {"lr": 0.1, "resume": "auto"}, "name": "x"}
-    assert unfinished("toy", again, None) == path
-
-
 def test_the_newest_is_taken_that_nobody_writes_into():
-    second, newest, first = (unfinished_run(day) for day in ("2026-01-02", "2026-01-03", "2026-01-01"))
+    second, newest, _ = (unfinished_run(day) for day in ("2026-01-02", "2026-01-03", "2026-01-01"))
     holder = Run(newest)
     assert unfinished("toy", CONFIG, None) == second
     holder.release()
     assert unfinished("toy", CONFIG, None) == newest
-    assert first.exists()
 
 
 PLAIN = {"name": "second", "seed": 1, "tracking": {"log_every": 1}, "backbone": {"name": "run:first"}}
@@ -161,26 +84,6 @@ def test_a_run_that_goes_on_keeps_its_model(begun, directory):
     later = first("b", "2026-01-02")
     assert backbone(settled_as_begun(PLAIN, directory)) == backbone(settled_for(PLAIN, run.path)) == begun
     assert backbone(settled_for(PLAIN, None)) == later
-
-
-def test_a_run_of_another_configuration_or_one_that_has_finished_or_is_in_use_is_not_meant(begun):
-    run = second()
-    later = first("b", "2026-01-02")
-    assert backbone(settled_as_begun({**PLAIN, "seed": 2}, None)) == later
-    holder = Run(run.path)
-    assert backbone(settled_as_begun(PLAIN, None)) == later
-    holder.end("finished")
-    assert backbone(settled_as_begun(PLAIN, None)) == later
-
-
-def test_the_newest_is_meant_and_a_finished_one_in_a_directory_that_the_user_names(begun):
-    second("2026-01-03")
-    middle = first("b", "2026-01-02")
-    second("2026-01-02")
-    second(state="finished", directory="mine")
-    first("c", "2026-01-03")
-    assert backbone(settled_as_begun(PLAIN, None)) == begun
-    assert backbone(settled_as_begun(PLAIN, "mine")) == middle
 
 
 @pytest.mark.parametrize("directory", [None, "mine"])
@@ -235,33 +138,3 @@ def test_a_second_stage_begins_where_the_first_ended(embedrun, first_stage, opti
     assert {key: left[key] for key in begun} == pytest.approx(begun, abs=1e-3)
     written = yaml.safe_load((only("second") / "config.yaml").read_text())
     assert written["backbone"]["name"] == str(first_stage.resolve())  # for a resumed run to find again
-
-
-def test_the_directory_of_a_run_that_never_began_is_said_to_hold_nothing(embedrun, here):
-    run = Run.create("toy", {"name": "toy"}, directory="run")
-    run.open_log().info("loading")
-    run.status(state="running")
-    said = "run: is not the directory of a run that has begun"
-    assert said in embedrun("resume", "run").err  # it is at work
-    run.end("interrupted")
-    (here / "run/.environment.json.4711").touch()  # a kill came while it was written
-    ended = embedrun("resume", "run")
-    assert ended.code == 2
-    assert (
-        "run: holds nothing yet, since its run ended before it had begun; delete it, and start" in ended.err
-    )
-    again = embedrun("train", "+experiment=quickstart", "hydra.run.dir=run")
-    assert again.code == 2
-    assert "hydra.run.dir: run exists and holds nothing yet; delete it, or name another" in again.err
-    (here / "run/notes.txt").touch()  # somebody's
-    assert said in embedrun("resume", "run").err
-    assert (
-        "hydra.run.dir: run exists; a run directory is never"
-        in embedrun("train", "+experiment=quickstart", "hydra.run.dir=run").err
-    )
-
-
-def test_a_run_that_is_stopped_before_it_begins_says_that_its_directory_can_be_deleted(here, capsys):
-    with pytest.raises(KeyboardInterrupt), save_status(lambda: Run.create("toy", {}, directory="run")):
-        raise KeyboardInterrupt
-    assert capsys.readouterr().err == "run holds nothing yet and can be deleted\n"

@@ -74,17 +74,6 @@ def test_a_full_disk_names_the_folder_and_the_way_on():
     assert names() == []
 
 
-def test_a_home_that_cannot_be_written_is_said_once_and_done_without(make, monkeypatch, tmp_path, capsys):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    path = cache.kept("thing", KEY, make, what="a thing")
-    cache.kept("thing", {"text": "b"}, make, what="a thing")
-    assert (path / "a").read_bytes() == b"content of a"
-    said = capsys.readouterr().err
-    assert said.count("cannot be written") == 1
-    assert f"kept in {path.parent} until this command ends" in said
-
-
 def test_entries_have_size_and_last_use_and_are_removed_by_age(make):
     old = cache.kept("thing", KEY, make, what="an old thing")
     os.utime(old / "entry.json", (1000.0, 1000.0))

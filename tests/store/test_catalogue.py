@@ -8,7 +8,6 @@ from embedrun.store import kind
 from embedrun.store.catalogue import Catalogue
 
 HEAD = "groups: {}\ndata_sets:\n  a:\n    about: x\n    licence: y\n    files:\n"
-HUB = "{repo: o/a, files: [a.parquet], columns: {text: t}"
 
 
 def problems(tmp_path: Path, text: str) -> list[str]:
@@ -62,8 +61,3 @@ def test_ours_pins_whole_commits_and_maps_columns_that_there_are():
 def test_a_mistyped_key_gets_the_nearest(tmp_path):
     (problem,) = problems(tmp_path, f"{HEAD}      a.jsonl.gz: {{row: 3}}\n")
     assert problem.endswith("a.jsonl.gz.row: unknown key; did you mean 'data_sets.a.files.a.jsonl.gz.rows'?")
-
-
-def test_a_file_knows_its_data_set_and_groups(catalogue):
-    assert catalogue.names_of("sts/a.tsv.gz") == {"sts", "all"}
-    assert catalogue.names_of("sts/b.tsv.gz") == set()

@@ -4,7 +4,6 @@ The hub's client is the real one, with a cache folder in its own layout and no n
 """
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from embedrun.errors import DataError
 from embedrun.store import Store, fill, verify
 from embedrun.store.catalogue import Catalogue
-from embedrun.store.fill import from_folder, from_hub, listing
+from embedrun.store.fill import from_folder, from_hub
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 PINNED = "0123456789abcdef0123456789abcdef01234567"
@@ -100,23 +99,6 @@ def test_json_lines_become_tsv_with_a_constant_column(get, catalogue):
     assert verify(store, entry, catalogue) == []
 
 
-def test_the_same_rows_give_the_same_bytes(tmp_path, get, catalogue):
-    first = (get("subj").root / SUBJ_FILE).read_bytes()
-    other = Store(tmp_path / "other")
-    from_hub(other, ["subj"], catalogue)
-    assert (other.root / SUBJ_FILE).read_bytes() == first
-    assert (other.root / "MANIFEST.json").read_bytes() == (tmp_path / "data/MANIFEST.json").read_bytes()
-
-
-def test_a_file_that_the_commit_does_not_have_gets_the_nearest(get, cache):
-    folder = cache / "datasets--owner--subj/snapshots" / COMMIT / "data"
-    (folder / "train.parquet").rename(folder / "training.parquet")
-    (problem,) = problems(get, "subj")
-    assert (
-        f"no file 'data/train.parquet' at commit {COMMIT}; did you mean 'data/training.parquet'?" in problem
-    )
-
-
 def test_faulty_values_are_named_by_file_row_and_column(get, cache):
     folder = cache / "datasets--owner--sts/snapshots" / PINNED
     (folder / "one.jsonl").write_text('{"gold": null, "s1": 3.5, "s2": "b"}\n{"gold": 1, "s1": "a"}\n')
@@ -146,24 +128,6 @@ def test_fewer_rows_than_published_are_refused_and_nothing_is_written(tmp_path, 
     assert not list((tmp_path / "data").rglob("*.gz"))
 
 
-def test_a_data_set_without_source_says_which_way_is_left(get):
-    assert problems(get, "plain") == [
-        "plain: no source on the hub is known; copy it from a mounted store with "
-        "embedrun data get plain --from FOLDER"
-    ]
-
-
-def test_another_version_is_neither_kept_for_the_pinned_one_nor_overwritten(tmp_path, get):
-    store = get("sts/a.tsv.gz")
-    (entry,) = store.manifest
-    before = (store.root / STS_FILE).read_bytes()
-    entry["hub"]["commit"] = COMMIT  # as if fetched when another commit was pinned
-    (store.root / "MANIFEST.json").write_text(json.dumps([entry]))
-    (problem,) = problems(get, "sts/a.tsv.gz")
-    assert problem.endswith("another file of this name is there; move it away and get it again")
-    assert (store.root / STS_FILE).read_bytes() == before
-
-
 FETCH_SUBJ_FILE, FETCH_STS_FILE, TEXT_FILE = "senteval/subj/train.jsonl.gz", "sts/a.tsv.gz", "wiki/a.txt.gz"
 
 
@@ -174,16 +138,6 @@ def everything(root: Path) -> dict[str, bytes]:
 
 def states(results: list[fill.Fetched]) -> dict[str, str]:
     return {one.path: one.state for one in results}
-
-
-def test_a_copy_has_the_same_files_and_the_same_entries(tmp_path, make_store, catalogue):
-    source, store = make_store("source"), Store(tmp_path / "made" / "data")
-    results = from_folder(store, source, [], catalogue)
-    assert states(results) == dict.fromkeys((FETCH_SUBJ_FILE, FETCH_STS_FILE, TEXT_FILE), "copied")
-    assert [one.rows for one in results] == [4, 2, 2]
-    copied, given = everything(store.root), everything(source)
-    assert json.loads(copied.pop("MANIFEST.json")) == json.loads(given.pop("MANIFEST.json"))
-    assert copied == given
 
 
 def test_names_choose_files_by_data_set_group_folder_and_stem(tmp_path, make_store, catalogue):
@@ -197,26 +151,6 @@ def test_names_choose_files_by_data_set_group_folder_and_stem(tmp_path, make_sto
         store = Store(tmp_path / "-".join(names).replace("/", ""))
         assert list(states(from_folder(store, source, names, catalogue))) == paths
         assert [entry["path"] for entry in store.manifest] == paths
-
-
-def test_what_is_there_and_right_is_not_copied_again(tmp_path, make_store, catalogue, monkeypatch):
-    source, store = make_store("source"), Store(tmp_path / "data")
-    from_folder(store, source, ["subj", "sts"], catalogue)
-    written: list[str] = []
-    monkeypatch.setattr(fill, "place", lambda _, entry, pieces: written.append(entry["path"]))
-    results = from_folder(Store(tmp_path / "data"), source, [], catalogue)
-    assert written == [TEXT_FILE]
-    assert states(results) == {FETCH_SUBJ_FILE: "there", FETCH_STS_FILE: "there", TEXT_FILE: "copied"}
-
-
-def test_a_faulty_source_is_refused_before_anything_is_written(tmp_path, make_store, catalogue):
-    source = make_store("source", {FETCH_SUBJ_FILE: ['{"text": "a", "label": 1}'], TEXT_FILE: ["One."]})
-    with pytest.raises(DataError) as caught:
-        from_folder(Store(tmp_path / "data"), source, [], catalogue)
-    text = str(caught.value)
-    assert "1 rows, the manifest says 4" in text
-    assert "1 rows, the manifest says 2" in text
-    assert everything(tmp_path / "data") == {}
 
 
 def test_another_file_of_the_name_is_never_overwritten(tmp_path, make_store, catalogue):
@@ -236,23 +170,3 @@ def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, 
     store = Store(tmp_path / "data")
     with fill.filling(store), pytest.raises(DataError, match="in use by another embedrun data get"):
         from_folder(store, make_store("source"), [], catalogue)
-
-
-def test_bytes_that_changed_since_they_were_checked_are_not_placed(tmp_path, make_store):
-    source, store = Store(make_store("source")), Store(tmp_path / "data")
-    with fill.filling(store), pytest.raises(DataError, match="not those that were checked"):
-        fill.place(store, source.manifest[0], lambda aside: aside.write_bytes(b"other bytes"))
-    assert everything(store.root) == {}
-
-
-def test_each_data_set_has_files_rows_licence_and_presets(make_store, catalogue):
-    root = make_store("data")
-    (root / "wiki/a.txt.gz").unlink()
-    (root / "mine.txt.gz").write_bytes(b"")
-    assert listing(Store(root), catalogue, {"subj": ["arccse", "angle_bert"]}) == [
-        ["data set", "files here", "rows here", "on the hub", "licence", "presets"],
-        ["subj", "1 of 1", "4", "yes", "research use", "arccse, angle_bert"],
-        ["sts", "1 of 2", "2", "yes", "CC BY", "-"],
-        ["plain", "0 of 1", "-", "no", "CC BY-SA", "-"],
-        ["mine.txt.gz", "1 of 1", "?", "no", "?", "-"],
-    ]

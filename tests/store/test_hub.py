@@ -1,19 +1,18 @@
 """Data sets of the hub, as files.
 
-The hub's client is the real one: with a cache folder in its own layout and no network, or with a server here.
+The hub's client is the real one, with a cache folder in its own layout and no network.
 """
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import hub
-from embedrun.store.hub import HubFiles, files_of, snapshot
+from embedrun.store.hub import HubFiles, files_of
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 PINNED = "0123456789abcdef0123456789abcdef01234567"
@@ -87,20 +86,6 @@ def find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., HubFi
 
 
 @pytest.fixture
-def splits(find) -> Callable[..., dict[str, list[str]]]:
-    """The names found, by split."""
-
-    def run(path: str = PATH, **options: str) -> dict[str, list[str]]:
-        found = find(path, **options)
-        return {
-            split: [file.relative_to(found.folder).as_posix() for file in files]
-            for split, files in found.splits.items()
-        }
-
-    return run
-
-
-@pytest.fixture
 def refused(find) -> Callable[..., list[str]]:
     def run(path: str = PATH, *, error: type = DataError, **options: str | None) -> list[str]:
         with pytest.raises(error) as caught:
@@ -114,9 +99,7 @@ def refused(find) -> Callable[..., list[str]]:
     ("path", "config", "revision", "option"),
     [
         ("hf://datasets/owner", None, None, "dataset.path"),
-        (f"{PATH}@v1", None, None, "dataset.path"),
         (f"{PATH}/../other", None, None, "dataset.path"),
-        (f"{PATH}/data/*.csv", None, None, "dataset.path"),
         (f"{PATH}/data", "pair", None, "dataset.config"),
         (PATH, None, "../main", "dataset.revision"),
     ],
@@ -141,20 +124,6 @@ def test_a_config_is_needed_where_there_are_several_and_must_be_there(lay, refus
     assert "no config 'pairs'; did you mean 'pair'?" in refused(config="pairs", error=ConfigError)[0]
 
 
-@pytest.mark.parametrize("written", ["- config_name: [\n", "- 3\n", "- config_name: a\n  data_files: [3]\n"])
-def test_a_readme_that_cannot_be_read_is_one_message(lay, refused, written):
-    lay("a.csv", readme=card(written))
-    (problem,) = refused()
-    assert problem.startswith(f"hub data set owner/name, commit {PINNED}: ")
-
-
-def test_a_commit_that_was_copied_by_hand_needs_no_network(online, lay, find):
-    folder = lay("train.csv", "test.csv")
-    splits = {"train": (folder / "train.csv",), "test": (folder / "test.csv",)}
-    assert find() == HubFiles(folder=folder, splits=splits)
-    assert online == []
-
-
 def test_a_branch_without_network_is_the_commit_that_the_cache_knows(lay, find):
     lay("old.csv", ref="v1")
     lay("new.csv", commit=COMMIT, ref="main")
@@ -162,193 +131,33 @@ def test_a_branch_without_network_is_the_commit_that_the_cache_knows(lay, find):
     assert find(revision="v1").folder.name == PINNED
 
 
-def test_a_revision_that_is_not_cached_is_refused(lay, refused):
-    lay("train.csv")
-    for revision, named in (
-        (None, "its newest commit"),
-        (COMMIT, f"revision '{COMMIT}'"),
-        ("v1", "revision 'v1'"),
-    ):
-        (problem,) = refused(revision=revision)
-        assert problem.startswith(
-            f"hub data set owner/name: README.md of {named} is not in the hub's cache here, and the hub "
-            "cannot be reached ("
-        )
-        assert problem.endswith("a copy of another machine's cache serves as well: HF_HOME=FOLDER")
-
-
-def test_of_two_configs_one_is_chosen(lay, splits):
-    lay(*TWO, readme=TWO_CONFIGS)
-    assert splits(config="pair") == {
-        "train": ["pair/train-00000-of-00002.jsonl", "pair/train-00001-of-00002.jsonl"],
-        "dev": ["pair/dev.jsonl"],
-    }
-    assert splits(config="triplet") == {"train": ["triplet/a.jsonl"]}
-
-
 @pytest.mark.parametrize(
     ("names", "found"),
     [
-        (["a.csv", "b.csv"], {"train": ["a.csv", "b.csv"]}),
-        (["my-train.csv", "my_dev.csv", "test.csv"],
-         {"train": ["my-train.csv"], "validation": ["my_dev.csv"], "test": ["test.csv"]}),
+        (["a.csv", "LICENSE.txt", "LICENSE", "CHANGES.md", "a.py"], {"train": ["a.csv"]}),
         (["valid/b.csv", "valid/a.csv", "train/a.csv"],
          {"train": ["train/a.csv"], "validation": ["valid/a.csv", "valid/b.csv"]}),
-        (["data/extra-00000-of-00001.parquet", "data/train-00000-of-00001.parquet", "test.csv"],
-         {"train": ["data/train-00000-of-00001.parquet"], "extra": ["data/extra-00000-of-00001.parquet"]}),
-        (["valid-dev.csv"], {"validation": ["valid-dev.csv"]}),
-        (["a.csv", "LICENSE.txt", "LICENSE", "CHANGES.md", "NEWS.md", "picture.png", "a.py"],
-         {"train": ["a.csv"]}),
     ],
 )  # fmt: skip
-def test_without_configs_names_say_what_is_what(lay, splits, names, found):
-    lay(*names)
-    got = splits()
+def test_without_configs_names_say_what_is_what(lay, find, names, found):
+    folder = lay(*names)
+    splits = find().splits
+    got = {split: [file.relative_to(folder).as_posix() for file in files] for split, files in splits.items()}
     assert (got, list(got)) == (found, list(found))
 
 
-def test_a_file_or_folder_of_the_data_set_is_taken_whatever_its_configs_are(lay, splits):
-    lay(*TWO, "parquet/train/0.parquet", "parquet/test/0.parquet", readme=TWO_CONFIGS)
-    assert splits(f"{PATH}/pair/dev.jsonl") == {"train": ["pair/dev.jsonl"]}
-    assert splits(f"{PATH}/parquet/") == {
-        "train": ["parquet/train/0.parquet"],
-        "test": ["parquet/test/0.parquet"],
-    }
+def test_only_the_files_of_the_chosen_config_are_downloaded_and_once(lay, find, monkeypatch):
+    folder, asked = lay(readme=TWO_CONFIGS, listed=TWO), []
 
+    def download(repo: str, **options) -> str:
+        asked.append(options["allow_patterns"])
+        for name in options["allow_patterns"]:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).touch()
+        return str(folder)
 
-def test_features_of_another_version_are_nobodys_business(lay, splits):
-    lay(
-        "a.csv",
-        readme=card("- config_name: a\n  data_files: a.csv\n  features: [{name: x, dtype: of-2030}]\n"),
-    )
-    assert splits() == {"train": ["a.csv"]}
-
-
-@pytest.mark.parametrize("name", ["train.json", "train.jsonl.zst", "train.arrow", "train.ndjson"])
-def test_a_kind_that_is_not_read_is_named_with_those_that_are(lay, refused, name):
-    lay(name)
-    assert refused()[0] == (
-        f"hub data set owner/name, commit {PINNED}: split train has '{name}'; what is read must end in .tsv, "
-        ".csv, .jsonl, .parquet, .txt, those of text also with .gz"
-    )
-
-
-REMOTE = {
-    "README.md": TWO_CONFIGS,
-    ".gitattributes": "",
-    "pair/train-00000-of-00001.jsonl": '{"a": 1}\n',
-    "pair/dev.jsonl": '{"a": 2}\n',
-    "pair/dev[1].jsonl": '{"a": 3}\n',
-    "triplet/a.jsonl": '{"a": 4}\n',
-}
-
-
-class Hub(BaseHTTPRequestHandler):
-    """The hub's answers about one data set at one commit."""
-
-    asked: list[str]
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
-        path = self.path.partition("?")[0]
-        self.asked.append(f"{self.command} {path}")
-        if path.startswith(f"/datasets/owner/name/resolve/{COMMIT}/"):
-            name = (
-                path.removeprefix(f"/datasets/owner/name/resolve/{COMMIT}/")
-                .replace("%5B", "[")
-                .replace("%5D", "]")
-            )
-            body = REMOTE[name].encode()
-        elif path.startswith(f"/api/datasets/owner/name/tree/{COMMIT}"):
-            body = json.dumps(
-                [{"type": "file", "path": name, "size": len(text), "oid": f"{number:040x}"}
-                 for number, (name, text) in enumerate(REMOTE.items())]
-            ).encode()  # fmt: skip
-        elif path.startswith("/api/datasets/owner/name"):
-            body = json.dumps({"id": "owner/name", "sha": COMMIT}).encode()
-        else:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("ETag", f'"{hash(body) % 2**64:016x}"')
-        self.send_header("X-Repo-Commit", COMMIT)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@pytest.fixture
-def online(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A hub on this machine; gives what it was asked."""
-    from huggingface_hub import constants
-
-    asked: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Asked", (Hub,), {"asked": asked}))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    address = f"http://127.0.0.1:{server.server_port}"
-    files = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, address)
-    monkeypatch.setattr(constants, "ENDPOINT", address)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
-    yield asked
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_only_the_files_of_the_chosen_config_are_downloaded(online, find, tmp_path):
-    found = find(config="pair", revision=None)
-    assert (found.folder.name, list(found.splits)) == (COMMIT, ["train", "dev"])
-    assert found.splits["dev"][0].read_text() == '{"a": 2}\n'
-    here = {path.relative_to(found.folder).as_posix() for path in found.folder.rglob("*") if path.is_file()}
-    assert here == {"README.md", "pair/train-00000-of-00001.jsonl", "pair/dev.jsonl"}
-
-
-def test_a_downloaded_commit_is_not_asked_for_again_and_another_config_is(online, find):
-    find(config="pair", revision=None)
-    online.clear()
-    find(config="pair", revision=COMMIT)
-    assert online == []
-    assert find(config="triplet", revision=COMMIT).splits["train"][0].read_text() == '{"a": 4}\n'
-    assert online
-
-
-def test_a_full_disk_is_not_taken_for_a_hub_out_of_reach(monkeypatch):
-    import errno
-
-    import huggingface_hub
-
-    def fill(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fill)
-    with pytest.raises(OSError, match="No space left"):
-        snapshot("owner/sts", PINNED, ["one.jsonl"])
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("RepositoryNotFoundError", "the hub has no data set of this name, or it is private"),
-        ("RevisionNotFoundError", f"the hub has no revision '{PINNED}' of it"),
-        ("GatedRepoError", "the hub gives it to approved users only"),
-    ],
-)
-def test_what_the_hub_answers_is_put_in_words(monkeypatch, name, reason):
-    import huggingface_hub
-    from huggingface_hub import errors
-
-    fault = getattr(errors, name)
-    answer = fault.__new__(fault)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: (_ for _ in ()).throw(answer))
-    with pytest.raises(DataError, match=reason):
-        snapshot("owner/sts", PINNED, ["one.jsonl"])
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda *_, **__: None)
+    for _ in range(2):
+        assert list(find(config="pair").splits) == ["train", "dev"]
+    assert asked == [["README.md"], TWO[:3]]

@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.errors import DataError
-from embedrun.store import kind
 from embedrun.store.columns import LineFaults
 from embedrun.store.read import blocks
 
@@ -18,24 +17,6 @@ def joined(path: Path, wanted: list[str], **options) -> tuple[dict, list]:
     faults.check()
     columns = {name: [value for block, _ in every for value in block[name]] for name in wanted}
     return columns, [row for _, rows in every for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("a.tsv", ".tsv"),
-        ("A.CSV.GZ", ".csv"),
-        ("a.b.jsonl.gz", ".jsonl"),
-        ("a.parquet", ".parquet"),
-        ("a.txt.gz", ".txt"),
-        ("a.parquet.gz", None),
-        ("a.gz", None),
-        ("tsv", None),
-        (".tsv", None),
-    ],
-)
-def test_the_kind_is_told_by_the_name(name, expected):
-    assert kind(Path(name)) == expected
 
 
 def test_parquet_values_keep_their_types_and_rows_count_from_one(tmp_path):

@@ -32,53 +32,15 @@ def test_the_argument_goes_before_the_variable_and_both_before_the_cache(tmp_pat
     assert Store.find().root == tmp_path / "cache" / "embedrun" / "data"
 
 
-@pytest.mark.parametrize("relative", ["../a.tsv.gz", "a/../../b", "/etc/passwd", "", "."])
+@pytest.mark.parametrize("relative", ["../a.tsv.gz", "a/../../b", "/etc/passwd"])
 def test_a_name_that_leads_out_of_the_store_is_refused(tmp_path, relative):
     with pytest.raises(DataError, match="leads out of the data folder"):
         Store(tmp_path).path(relative)
 
 
-def test_a_missing_file_names_itself_the_folder_and_the_ways_on(tmp_path):
-    put(tmp_path, "stsb/dev.tsv.gz", "x\n")
-    (problem,) = Store(tmp_path).missing(["stsb/dev.tsv.gz", "stsb/test.tsv.gz"])
-    for part in (
-        "stsb/test.tsv.gz",
-        str(tmp_path),
-        "EMBEDRUN_DATA=DIR",
-        "data_dir=DIR",
-        "+experiment=quickstart",
-    ):
-        assert part in problem
-    (problem,) = Store(tmp_path / "none").missing(["a"])
-    assert "which does not exist" in problem
-
-
-def test_every_row_of_another_length_is_named(tmp_path):
-    path = put(tmp_path, "a.tsv.gz", "x\ty\n1\n1\t2\n1\t2\t3\n\n1\t2\n")
-    with pytest.raises(DataError) as caught:
-        Store(tmp_path).read("a.tsv.gz", ["x"])
-    assert problems(caught) == [
-        f"{path}, row 2: has 1 fields, the header has 2",
-        f"{path}, row 4: has 3 fields, the header has 2",
-    ]
-
-
-def _plain(packed: bytes) -> bytes:
-    return gzip.decompress(packed)
-
-
-def _short(packed: bytes) -> bytes:
-    return packed[:-5]
-
-
-def _flipped(packed: bytes) -> bytes:
-    return packed[:14] + bytes([packed[14] ^ 0x10]) + packed[15:]
-
-
-@pytest.mark.parametrize("damage", [_plain, _short, _flipped])
-def test_a_damaged_gzip_file_is_refused(tmp_path, damage):
+def test_a_damaged_gzip_file_is_refused(tmp_path):
     path = put(tmp_path, "a.txt.gz", "one sentence\nand another\n")
-    path.write_bytes(damage(path.read_bytes()))
+    path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(DataError, match="cannot be read: "):
         Store(tmp_path).read("a.txt.gz", ["text"])
 
@@ -86,10 +48,8 @@ def test_a_damaged_gzip_file_is_refused(tmp_path, damage):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[", "not JSON"),
         ("{}", "expected a list of files, got dict"),
         ('[{"path": "a"}]', "entry 1: needs path, bytes"),
-        ("[3]", "entry 1: needs path, bytes"),
     ],
 )
 def test_a_manifest_that_is_none_is_refused(tmp_path, text, reason):
@@ -164,44 +124,3 @@ def test_a_truncated_file_is_found_though_its_manifest_was_made_of_it(make_store
             "1 rows of label 0, the published data set has 2",
         ]
     }
-
-
-@pytest.mark.parametrize("honest", [False, True])
-def test_a_score_of_seven_is_named_by_its_line_whatever_the_manifest_says(make_store, catalogue, honest):
-    whole = lines_of(make_store("whole"), STS_FILE)
-    root = make_store("data", {STS_FILE: [*whole[:2], "web\t7\tc\td"]}, honest=honest)
-    assert (
-        faults_of(root, catalogue)[STS_FILE].count("row 3: score: expected a number from 0 to 5, got '7'")
-        == 1
-    )
-
-
-@pytest.mark.parametrize("honest", [False, True])
-def test_a_label_of_three_is_named_by_its_line_whatever_the_manifest_says(make_store, catalogue, honest):
-    whole = lines_of(make_store("whole"), SUBJ_FILE)
-    root = make_store("data", {SUBJ_FILE: [*whole[:3], '{"text": "d", "label": 3}']}, honest=honest)
-    assert faults_of(root, catalogue)[SUBJ_FILE].count("row 4: label: 3 is none of 0, 1") == 1
-
-
-def test_a_column_that_the_source_does_not_tell_is_not_counted(make_store, catalogue):
-    root = make_store(
-        "data",
-        {STS_FILE: ["subset\tscore\tsentence1\tsentence2", "all\t0\ta\tb", "all\t5\tc\td"]},
-        honest=True,
-    )
-    (entry,) = (entry for entry in Store(root).manifest if entry["path"] == STS_FILE)
-    assert "row 2: subset: 'all' is none of news, web" in " ".join(verify(Store(root), entry, catalogue))
-    entry["hub"] = {"constants": {"subset": "all"}}
-    assert verify(Store(root), entry, catalogue) == []
-
-
-REAL = ("senteval/subj/train.jsonl.gz", "nli/snli_dev.jsonl.gz", "sts/sts12.tsv.gz")
-
-
-def test_other_bytes_with_the_same_content_are_told_by_size_and_checksum(tmp_path):
-    entry = sts(tmp_path, STS)
-    content = gzip.decompress((tmp_path / "sts.tsv.gz").read_bytes())
-    (tmp_path / "sts.tsv.gz").write_bytes(gzip.compress(content, compresslevel=0))
-    size, digest = found(tmp_path, entry)
-    assert size.endswith(f"packed bytes, the manifest says {entry['bytes']}")
-    assert digest.startswith("sha256 ")

@@ -1,28 +1,17 @@
 """A table as Markdown, LaTeX, CSV and JSON."""
 
-import csv
-import io
-import json
 import re
-import shutil
-import subprocess
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from table_sheets import HOSTILE, entry, hostile, missing, row, sheet
 
 from embedrun.table.formats import (
-    FORMATS,
     cell,
     laid_out,
     latex,
     latex_escaped,
     markdown,
-    markdown_escaped,
-    render,
     to_csv,
-    to_json,
 )
 
 
@@ -78,10 +67,6 @@ def test_nothing_of_a_hostile_text_is_code_link_or_html():
     assert re.findall(r"[\x00-\x09\x0b-\x1f\u202e]", text) == []
 
 
-def test_words_with_an_underscore_or_a_number_with_a_sign_stay_as_they_are():
-    assert markdown_escaped("Only L_rank, -0.50, w/o ibn, 25 %") == "Only L_rank, -0.50, w/o ibn, 25 %"
-
-
 def test_a_small_table_is_this_latex():
     text = latex(
         sheet(
@@ -116,35 +101,10 @@ second & 80.00 & {{-}} &  &  & not run & 1 \\
     )
 
 
-def test_every_special_letter_is_escaped():
-    assert latex_escaped(r"a&b %$#_{}~^\\") == (
-        r"a\&b \%\$\#\_\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}\textbackslash{}"
-    )
-
-
-def test_letters_that_plain_latex_does_not_know_are_numbers():
-    assert latex_escaped("é中\x1b") == "é{[}U+4E2D{]}{[}U+FFFD{]}"
-
-
 def test_every_line_of_a_hostile_latex_table_has_the_same_cells():
     body = latex(hostile()).split(r"\toprule")[1].split(r"\bottomrule")[0]
     lines = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
     assert len({len(re.findall(r"(?<!\\)&", line)) for line in lines}) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not on PATH")
-def test_hostile_tables_compile_with_booktabs_alone(tmp_path: Path):
-    document = (
-        r"\documentclass{article}\usepackage{booktabs}\begin{document}" + latex(hostile()) + r"\end{document}"
-    )
-    (tmp_path / "table.tex").write_text(document, encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "table.tex"]
-    ended = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120
-    )
-    assert ended.returncode == 0, ended.stdout[-3000:]
-    assert (tmp_path / "table.pdf").stat().st_size > 1000
 
 
 def test_an_entry_is_a_line_with_raw_numbers():
@@ -152,33 +112,6 @@ def test_an_entry_is_a_line_with_raw_numbers():
         "table,scale,row,column,paper,ours_mean,ours_sd,n,wanted,ours_clean,difference,mark,note,ours_before\n"
         'angle/small,,first,A,80.0,79.123456,0.25,3,3,,-0.5,within,"a, b",\n'
     )
-
-
-def test_no_word_begins_a_formula():
-    for cells in csv.reader(io.StringIO(to_csv(hostile().entries))):
-        for word in cells[:4]:
-            assert not word.startswith(("=", "+", "-", "@"))
-
-
-def test_it_has_a_schema_number_and_pure_letters():
-    text = to_json([hostile()])
-    assert json.loads(text)["schema"] == 1
-    assert text.isascii()
-
-
-def test_a_number_that_is_none_is_never_written():
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        to_json([sheet(row("first", entry(mean=float("nan"))))])
-
-
-ONE, TWO = sheet(row("first", entry())), sheet(row("first", entry(mean=1.0)), name="angle/other")
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_each_format_holds_every_table_in_order(form: str):
-    text = render([ONE, TWO], form)
-    assert -1 < text.find("79.5") < text.find("1.0")
-    assert text.endswith("\n")
 
 
 @pytest.mark.parametrize(
@@ -191,22 +124,6 @@ def test_what_looks_like_a_formula_is_text_and_a_number_stays_one(value, written
     assert cell(value) == written
 
 
-def test_one_column_is_a_line_a_row():
-    layout = laid_out(sheet(row("first", entry()), row("second", missing("second"))))
-    assert layout.heading == ("row", "paper", "ours", "difference", "n", "mark")
-    assert [line.cells for line in layout.lines] == [
-        ("first", "80.00", "79.50 ± 0.25", "-0.50", "3", "within"),
-        ("second", "80.00", "-", "", "", "not run"),
-    ]
-    assert layout.words == (0, 5)
-
-
-def test_a_clean_score_has_a_column_where_there_is_one():
-    layout = laid_out(sheet(row("first", entry(clean=78.0))))
-    assert layout.heading[2:4] == ("ours", "clean")
-    assert layout.lines[0].cells[3] == "78.00"
-
-
 def test_several_columns_are_a_line_each_for_paper_ours_and_difference():
     layout = laid_out(sheet(row("first", entry(), missing(column="B", paper=None)), headings=("A", "B")))
     assert layout.heading == ("row", "what", "A", "B", "n", "mark")
@@ -217,56 +134,7 @@ def test_several_columns_are_a_line_each_for_paper_ours_and_difference():
     ]
 
 
-def test_a_quoted_row_has_no_line_of_ours():
-    quoted = {"mark": "quoted", "wanted": 0}
-    layout = laid_out(
-        sheet(row("first", missing(**quoted), missing(column="B", **quoted)), headings=("A", "B"))
+def test_every_special_letter_is_escaped():
+    assert latex_escaped(r"a&b %$#_{}~^\\") == (
+        r"a\&b \%\$\#\_\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}\textbackslash{}"
     )
-    assert [line.cells[1:] for line in layout.lines] == [("paper", "80.00", "80.00", "quoted")]
-
-
-def test_a_group_stands_above_its_rows_once():
-    rows = [row(name, entry(name), group=group) for name, group in (("a", "G"), ("b", "G"), ("c", "H"))]
-    assert [line.cells[0] for line in laid_out(sheet(*rows)).lines if line.is_group] == ["G", "H"]
-
-
-def test_equal_notes_are_one_and_rows_name_their_numbers():
-    rows = [row("a", entry("a", note="second"), notes=("first",)), row("b", entry("b"), notes=("second",))]
-    layout = laid_out(sheet(*rows))
-    assert layout.notes == ("first", "second")
-    assert [line.cells[-1] for line in layout.lines] == ["1, 2", "2"]
-
-
-@pytest.mark.parametrize("columns", ["A", "AB"])
-def test_a_reduced_setting_has_no_column_of_the_paper_and_no_row_that_is_its_alone(columns):
-    own = [entry("first", column=name, paper=None, difference=None, mark="reduced") for name in columns]
-    quoted = [entry("second", column=name, paper=None, mean=None, mark="") for name in columns]
-    rows = [row("first", *own), row("second", *quoted, notes=("Numbers of another paper",))]
-    layout = laid_out(sheet(*rows, headings=tuple(columns), scale="small"))
-    assert [line.cells[0] for line in layout.lines] == ["first"]
-    assert "paper" not in [*layout.heading, *layout.lines[0].cells]
-    assert layout.notes == ()
-
-
-def test_a_reduced_setting_is_read_against_the_scores_before_training():
-    for columns, line in (
-        ("A", ("first", "73.50", "79.50 ± 0.25")),
-        ("AB", ("first", "before training", "73.50")),
-    ):
-        own = [
-            entry("first", name, paper=None, scale="small", mark="reduced", before=73.5) for name in columns
-        ]
-        layout = laid_out(sheet(row("first", *own), headings=tuple(columns), scale="small"))
-        assert layout.lines[0].cells[:3] == line
-    assert laid_out(sheet(row("first", entry(before=73.5)))).heading[1] == "paper"
-
-
-def test_runs_of_no_table_have_no_word_for_what_they_are():
-    runs = sheet(row("first", entry(paper=None, difference=None, mark="measured")), kind="runs")
-    assert laid_out(runs).heading == ("run", "A", "n")
-
-
-def test_counts_have_no_digits_behind_the_point():
-    one = sheet(row("first", entry(paper=9457, mean=9000.0, sd=None, difference=-457.0)))
-    layout = laid_out(replace(one, columns=(replace(one.columns[0], digits=0),)))
-    assert layout.lines[0].cells[1:4] == ("9457", "9000", "-457")

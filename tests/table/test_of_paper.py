@@ -3,17 +3,13 @@
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from table_sheets import entry, row, sheet
 
-from embedrun.errors import ConfigError, DataError
-from embedrun.plot import write_plot
-from embedrun.table import Cell, Column, Figure, Row, Table, load
+from embedrun.table import Table, load
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
-from embedrun.table.of_paper import Point, Source, counted, draw, points
+from embedrun.table.of_paper import Point, Source, counted, points
 from embedrun.table.sheet import sheet_of
 
 
@@ -40,144 +36,30 @@ def test_points_are_by_line_and_by_x(made: Callable[[str], Table]):
     }
 
 
-FIGURE = Figure("margin", "a", best=10)
-Capture = pytest.CaptureFixture[str]
-
-
-def figure() -> Table:
-    cells = (Cell("train", (), ("A",)),)
-    only = Row(label="first", cells=cells, published={"A": 80.0}, x=10.0)
-    columns = (Column("A", key="a"),)
-    return Table("angle/small", "T", "angle", "", "figure", columns, (only,), (1,), 0.5, "", (), FIGURE, None)
-
-
-def shown(**changed: object):
-    return replace(sheet(row("first", entry()), title="T"), **changed)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def titles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    seen: list[str] = []
-
-    def sweep(*given: object) -> None:
-        seen.append(str(given[4]))
-        assert isinstance(given[5], Path)
-        given[5].write_text("drawn")
-
-    monkeypatch.setattr("embedrun.plot.sweep", sweep)
-    return seen
-
-
-def test_curves_of_other_runs_are_other_files_and_say_what_of(titles: list[str], tmp_path: Path):
-    plain = draw(figure(), FIGURE, shown(), tmp_path)
-    reduced = draw(figure(), FIGURE, shown(scale="tiny"), tmp_path)
-    others = [
-        draw(figure(), FIGURE, shown(overrides=(f"backbone.name=a/{name}",)), tmp_path) for name in "bc"
-    ]
-    assert plain == tmp_path / "angle_small.png"
-    assert reduced == tmp_path / "angle_small_tiny.png"
-    assert len({plain, reduced, *others}) == 4
-    assert titles == [
-        "T",
-        "T\nreduced setting tiny: not a reproduction",
-        "T\nevery run with backbone.name=a/b",
-        "T\nevery run with backbone.name=a/c",
-    ]
-
-
-def test_without_a_number_there_is_no_folder(titles: list[str], tmp_path: Path, capsys: Capture):
-    assert draw(figure(), FIGURE, sheet(row("first", entry(mean=None))), tmp_path / "new") is None
-    assert not (tmp_path / "new").exists()
-    assert "nothing is measured, so no curve is drawn" in capsys.readouterr().err
-
-
-def test_a_plot_that_fails_leaves_no_empty_folder(tmp_path: Path, capsys: Capture):
-    def full(path: Path) -> None:
-        raise OSError("no space left")
-
-    assert not write_plot(tmp_path / "new" / "p.png", full)
-    assert not (tmp_path / "new").exists()
-    assert "p.png' cannot be written (no space left)" in capsys.readouterr().err
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def issues(store: Path, lengths: dict[str, list[int]] | None = None) -> None:
-    """One positive and two negative pairs in each split; texts of so many words, by split."""
+def test_lengths_are_counted_in_tokens(store: Path, tmp_path: Path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    made = Tokenizer(models.WordLevel({"bug": 0, "?": 1}, unk_token="?"))  # one word a token
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "tokenizer.json"))
     (store / "github_issues").mkdir(parents=True)
-    for split in ("train", "dev", "test"):
-        words = (lengths or {}).get(split, [3] * 6)
-        pairs = zip(words[::2], words[1::2], (1, 0, 0), strict=True)
+    for split, words in {"train": [513, 512, 513, 1], "dev": [3, 3], "test": [3, 3]}.items():
         rows = [
-            {"text1": "bug " * left, "text2": "bug " * right, "score": score, "repository": "a/b"}
-            for left, right, score in pairs
+            {"text1": "bug " * left, "text2": "bug " * right, "score": 1, "repository": "a/b"}
+            for left, right in zip(words[::2], words[1::2], strict=True)
         ]
         with gzip.open(store / "github_issues" / f"{split}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def tokenizer(folder: Path) -> Path:
-    """A tokenizer of one word a token."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    made = Tokenizer(models.WordLevel({"bug": 0, "?": 1}, unk_token="?"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    folder.mkdir(parents=True)
-    made.save(str(folder / "tokenizer.json"))
-    return folder
-
-
-def provenance(store: Path, unit: str) -> None:
-    split = {"positive": 10, "negative": 5, "long_texts": 33.0}
-    (store / "github_issues").mkdir(parents=True, exist_ok=True)
-    data = {"length_unit": unit, "splits": {name: split for name in ("train", "dev", "test")}}
-    (store / "github_issues" / "provenance.json").write_text(json.dumps(data), encoding="utf-8")
-
-
-def test_pairs_are_counted_in_the_rows_where_no_file_says_how_many(store: Path):
-    issues(store)
-    found = counted(load("angle/table1"), Source(store))
-    assert found.numbers == {
-        "splits": {name: {"positive": 1, "negative": 2} for name in ("train", "dev", "test")}
-    }
-    assert found.source == f"the rows of github_issues in {store}"
-
-
-def test_the_file_of_the_command_counts_before_the_rows(store: Path):
-    issues(store)
-    provenance(store, "words")
-    found = counted(load("angle/table1"), Source(store))
-    table = load("angle/table1")
-    sheet = sheet_of(table, [], counted=found)
-    assert [entry.mean for entry in sheet.rows[2].entries] == [15, 15, 15]
-    assert found.source == str(store / "github_issues" / "provenance.json")
-
-
-def test_lengths_in_words_are_no_lengths_in_tokens(store: Path, tmp_path: Path):
-    issues(store, {"train": [513, 512, 513, 1, 1, 1]})
-    provenance(store, "words")
-    table = load("angle/figure3")
-    found = counted(table, Source(store, tokenizer(tmp_path / "bert"), tmp_path / "plots"))
-    sheet = sheet_of(table, [], counted=found)
-    # 2 of 6 texts have more than 512 tokens.
-    assert [entry.mean for entry in sheet.rows[0].entries] == [33.33, 0, 0]
+    found = counted(load("angle/figure3"), Source(store, tmp_path, tmp_path / "plots"))
+    sheet = sheet_of(load("angle/figure3"), [], counted=found)
+    # 2 of 4 texts have more than 512 tokens.
+    assert [entry.mean for entry in sheet.rows[0].entries] == [50, 0, 0]
     assert (tmp_path / "plots" / "angle_figure3.png").is_file()
-
-
-def test_without_a_tokenizer_there_are_no_lengths_and_it_says_so(store: Path):
-    issues(store)
-    found = counted(load("angle/figure3"), Source(store))
-    assert found.numbers == {}
-    assert "--tokenizer DIR" in found.lacks
-
-
-def test_a_folder_without_a_tokenizer_is_refused(store: Path, tmp_path: Path):
-    issues(store)
-    with pytest.raises(DataError, match=r"--tokenizer: no tokenizer.json"):
-        counted(load("angle/figure3"), Source(store, tmp_path))
 
 
 def scored(folder: Path) -> None:
@@ -202,21 +84,3 @@ def test_scores_are_counted_by_label_in_an_annotation_or_in_the_store(
     sheet = sheet_of(table, find_slots(table, Runs([]), lambda cell: None), counted=found)  # type: ignore[arg-type]
     assert [entry.mean for row in sheet.rows for entry in row.entries] == [2, 0.75, 1, 0, 1, -0.5, 4, None]
     assert (tmp_path / "plots" / "raoe_figure1.png").is_file()
-
-
-def test_a_store_without_the_data_says_what_is_missing(store: Path):
-    for name, file in (
-        ("angle/table1", "github_issues/train.jsonl.gz"),
-        ("raoe/figure1", "nli_scored.jsonl.gz"),
-    ):
-        found = counted(load(name), Source(store))
-        assert found.lacks.startswith("No data to count: ")
-        assert file in found.lacks
-
-
-def test_a_file_that_nothing_counts_is_refused_with_those_that_are(store: Path):
-    table = load("angle/table1")
-    assert table.statistics is not None
-    other = replace(table, statistics=replace(table.statistics, file="github_issues/provenance.jsoon"))
-    with pytest.raises(ConfigError, match=r"table/angle/table1.yaml: statistics.file: .*did you mean"):
-        counted(other, Source(store))

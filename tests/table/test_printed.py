@@ -3,8 +3,6 @@
 import csv
 from pathlib import Path
 
-import pytest
-
 from embedrun.table import load, names
 
 PRINTED = Path(__file__).parent / "printed"
@@ -97,24 +95,6 @@ def test_every_printed_average_is_that_of_its_numbers_but_for_the_known_ones():
     assert off == WRONG_AVERAGES
 
 
-@pytest.mark.parametrize(
-    ("name", "result", "first", "second"),
-    [
-        ("raoe/table7", "Improvement", "With Margin", "Without Margin"),
-        ("raoe/table9", "Gain from N Pairs", "E+N+C", "E+C"),
-    ],
-)
-def test_printed_differences_are_those_of_their_numbers(name: str, result: str, first: str, second: str):
-    for row in transcribed(FILES[name]).values():
-        assert float(row[result]) == pytest.approx(float(row[first]) - float(row[second]), abs=1e-9)
-
-
-def test_printed_totals_are_those_of_their_numbers():
-    rows = transcribed(FILES["angle/table1"])
-    for split in ("Train", "Validation", "Test"):
-        assert int(rows["Total"][split]) == int(rows["#Positive"][split]) + int(rows["#Negative"][split])
-
-
 def test_what_one_paper_quotes_of_another_is_the_same_number():
     angle, arccse, raoe = (load(name) for name in ("angle/table2", "arccse/table1", "raoe/table1"))
     headings = {"STSb": "STS-B"}
@@ -134,15 +114,3 @@ def test_what_one_paper_quotes_of_another_is_the_same_number():
     assert numbers(arccse, "SBERTbase") == numbers(angle, "SBERT")
     # RAOE says that its row AnglE is from the paper; it is of a later evaluation of the weights.
     assert numbers(raoe, "BERT-base/AnglE") != numbers(angle, "AnglE-BERT")
-
-
-def test_raoe_compares_with_the_unsupervised_simcse_on_senteval():
-    (quoted,) = [row for row in load("raoe/table2").find("BERT-base/SimCSE")]
-    (unsupervised,) = load("arccse/table2").find("SimCSE-BERTbase")
-    assert list(quoted.published.values()) == list(unsupervised.published.values())
-
-
-def test_each_wrong_average_is_noted_at_its_row():
-    for (name, words), average in WRONG_AVERAGES.items():
-        (row,) = load(name).find(words)
-        assert f"{average:.2f}" in row.note, (name, words)

@@ -13,7 +13,6 @@ from embedrun.config import presets
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
 from embedrun.curation.generation.plan import plan_generate
-from embedrun.errors import ConfigError
 from embedrun.experiment.plan import plan_evaluate, plan_train
 from embedrun.runs.directory import config_hash
 from embedrun.table import Cell, load, names
@@ -57,7 +56,6 @@ ROWS = {
 }
 GROUPS = presets.groups()
 HAS_MTEB = importlib.util.find_spec("mteb") is not None
-NOT_RUNNABLE: set[tuple[str, ...]] = set()  # table, row, columns
 
 
 def cells(name: str) -> list[Cell]:
@@ -79,11 +77,6 @@ def test_every_table_has_all_its_rows():
         found[name] = tuple(kinds[kind] for kind in ("train", "evaluate", "quoted", "statistics"))
         print(f"{name}: {len(load(name).rows)} rows, {dict(kinds)}")
     assert found == ROWS
-
-
-def test_a_quoted_number_of_another_training_says_so():
-    (row,) = (row for row in load("angle/table6").rows if row.label == "SimCSE-RoBERTa")
-    assert row.note.startswith('The row "w/ MLM" of its source')
 
 
 # One of each form by default: parts, several commands, a figure, and speed.
@@ -134,19 +127,6 @@ def keys(plan: Any) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_run_that_others_start_from_is_that_of_an_experiment():
-    for name in names():
-        for cell in cells(name):
-            for experiment in cell.needs:
-                assert configuration("train", (f"+experiment={experiment}",))["name"] == experiment
-    for experiment in GROUPS["experiment"]:
-        config = configuration("train", (f"+experiment={experiment}",))
-        model = config["backbone"]["name"] or ""
-        if model.startswith("run:"):
-            assert model.removeprefix("run:") in GROUPS["experiment"]
-
-
-@pytest.mark.slow
 def test_a_model_behind_angles_prompt_gets_the_edit_of_its_texts():
     prompted = [
         config
@@ -189,27 +169,6 @@ def test_the_timed_rows_of_raoe_differ_in_their_objective_alone():
     assert found[0][2] == 2  # texts of a row
 
 
-@pytest.mark.slow
-def test_a_batch_is_in_parts_only_where_16_gb_do_not_hold_it_whole():
-    found = {name: configuration("train", (f"+experiment={name}",)) for name in GROUPS["experiment"]}
-    parts = {name: one["training"]["micro_batch_size"] for name, one in found.items()}
-    assert {name for name, rows in parts.items() if rows is not None} == {
-        "raoe_s1_bert_large",
-        "raoe_s1_modernbert_large",
-        "raoe_s2_bert_large",
-        "raoe_s2_modernbert_large",
-        "simcse_modernbert_base",
-        "simcse_modernbert_large",
-    }
-
-
-@pytest.mark.slow
-def test_weights_in_four_bits_are_unpacked_into_the_type_that_products_are_computed_in():
-    found = [configuration("train", (f"+experiment={name}",))["backbone"] for name in GROUPS["experiment"]]
-    types = [(one["dtype"], one["adapter"]["compute_dtype"]) for one in found if one["adapter"] is not None]
-    assert types == [("bfloat16", "bfloat16")] * 4  # angle_llama, simcse_llama, raoe_s1_qwen, simcse_qwen
-
-
 def test_infonce_of_raoe_trains_on_the_rows_of_raoe_with_positives_by_label():
     infonce, *_, raoe = (configuration(cell.command, cell.overrides) for cell in cells("raoe/table4"))
     assert infonce["dataset"] == raoe["dataset"]
@@ -240,17 +199,6 @@ def test_raoes_teachers_have_one_name_everywhere():
     for file in ("experiment/raoe_s1_bert", "loss/mse_teacher"):
         text = (presets.folder() / f"{file}.yaml").read_text(encoding="utf-8")
         assert all(name in text for name in names), file
-
-
-def test_what_cannot_be_run_says_why_and_nothing_else_is_left_out():
-    found = {
-        (name, row.id, *cell.headings)
-        for name in names()
-        for row in load(name).rows
-        for cell in row.cells
-        if cell.not_runnable
-    }
-    assert found == NOT_RUNNABLE
 
 
 def test_the_pairs_of_each_language_model_have_their_command():
@@ -284,13 +232,6 @@ def test_sbert_on_stsb_is_the_recipe_of_sbert():
     assert (training["batch_size"], training["lr"], training["warmup_ratio"]) == (16, 2e-5, 0.1)
 
 
-def test_what_the_paper_leaves_open_is_said_with_what_was_chosen():
-    for name in names():
-        table = load(name)
-        for line in (*table.unspecified, *(line for row in table.rows for line in row.unspecified)):
-            assert "; here " in line, (name, line)
-
-
 def test_the_optimum_of_a_figure_is_one_of_its_points():
     for name in names():
         table = load(name)
@@ -317,8 +258,3 @@ def test_the_run_of_a_figures_point_has_the_value_of_the_point():
             assert value(config) == pytest.approx(row.x)
             if row.line is not None:
                 assert config["dataset"]["masking"]["first"] == row.line
-
-
-def test_an_unplannable_row_would_be_seen():
-    with pytest.raises(ConfigError, match="needs"):
-        plan_train(configuration("train", ("+experiment=angle_stsb", "loss=raoe")))

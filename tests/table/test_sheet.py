@@ -3,7 +3,6 @@
 What stands in a sheet, cell by cell, with made-up runs.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from embedrun.table import Cell, Table
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
 from embedrun.table.preset import Scale
-from embedrun.table.sheet import Counted, Entry, Sheet, sheet_of, statistic
+from embedrun.table.sheet import Counted, Entry, Sheet, sheet_of
 
 HEAD = "title: A table\npaper: angle\nsource: a paper, Table 1\nkind: table\ntolerance: 0.5\n"
 ONE = (
@@ -64,46 +63,11 @@ def test_the_tolerance_counts_as_within(made: Made, score: float, mark: str):
     assert entry(sheet(made(ONE), run("x=1", {"a": score})), "first", "A").mark == mark
 
 
-def test_what_has_not_run_is_not_invented(made: Made):
-    one = entry(sheet(made(ONE)), "first", "A")
-    assert (one.paper, one.mean, one.sd, one.n, one.wanted, one.difference) == (80.0, None, None, 0, 1, None)
-    assert one.mark == "not run"
-
-
-def test_a_finished_run_without_the_score_is_not_measured_and_says_so(made: Made):
-    one = entry(sheet(made(ONE), run("x=1", {"b": 1.0})), "first", "A")
-    assert (one.mark, one.note) == ("not measured", "A: a run has no such number")
-
-
-def test_seeds_that_are_lacking_are_said(made: Made):
-    one = entry(sheet(made(ONE), run("x=1", {"a": 80.0}, 1), seeds=[1, 2, 3]), "first", "A")
-    assert (one.n, one.wanted, one.note) == (1, 3, "A: 1 of 3 seeds")
-
-
 def test_the_clean_score_stands_beside_one_that_it_differs_from(made: Made):
     runs = [run("x=1", {"a": 80.0, "a_clean": 78.0}), run("x=2", {"a": 70.0, "a_clean": 70.0})]
     found = sheet(made(ONE), *runs)
     assert entry(found, "first", "A").clean == 78.0
     assert entry(found, "second", "A").clean is None
-
-
-def test_the_newest_of_two_runs_counting_is_said(made: Made):
-    old = run("x=1", {"a": 10.0}, path=Path("old"), when="2026-01-01")
-    new = run("x=1", {"a": 80.0}, path=Path("new"), when="2026-01-02")
-    found = sheet(made(ONE), old, new)
-    assert found.rows[0].entries[0].mean == 80.0
-    assert found.rows[0].notes == (
-        "Of several finished runs of one configuration and seed, the newest counts",
-    )
-    assert [one.directory for one in found.rows[0].origins] == ["new"]
-
-
-def test_runs_on_different_rows_are_said(made: Made):
-    runs = [
-        run("x=1", {"a": 80.0}, data={"sts/test": "aa"}),
-        run("x=2", {"a": 70.0}, data={"sts/test": "bb"}),
-    ]
-    assert sheet(made(ONE), *runs).notes == ("The runs have read different rows of sts/test",)
 
 
 def test_the_scores_before_training_are_folded_as_those_after(made: Made):
@@ -152,11 +116,6 @@ def test_a_mean_and_a_difference_are_made_of_seeds_that_all_parts_have(made: Mad
     assert entry(found, "parts", "A").n == 2
 
 
-def test_a_mean_without_a_seed_that_all_parts_have_is_said(made: Made):
-    found = sheet(made(PARTS), run("x=1", {"a": 80.0}, 1), run("x=2", {"b": 60.0}, 2))
-    assert entry(found, "parts", "Both").note == "Both: no seed has all of its parts"
-
-
 def test_what_cannot_be_run_says_why_and_so_does_what_is_made_of_it(made: Made):
     found = sheet(made(PARTS), run("x=3", {"a": 80.0}))
     for heading in ("B", "Both", "Gain"):
@@ -170,14 +129,6 @@ def test_a_quoted_row_has_its_source_and_no_run(made: Made):
     assert [one.mark for one in found.rows[2].entries] == ["quoted", "quoted", "", "", "in words"]
     assert found.rows[2].notes == ("Numbers of another paper",)
     assert {one.wanted for one in found.rows[2].entries} == {0}
-
-
-def test_speed_is_measured_and_compared_with_nothing(made: Made):
-    rows = "rows: [{label: r, overrides: [x=1], published: [18]}]"
-    text = f"{HEAD}columns: {{Time: {{speed: minutes_per_1000_steps}}}}\n{rows}"
-    found = sheet(made(text), run("x=1", {}, speed={"minutes_per_1000_steps": 18.1}))
-    one = entry(found, "r", "Time")
-    assert (one.mean, one.mark, one.difference) == (18.1, "not compared", None)
 
 
 STATISTICS = """
@@ -198,41 +149,13 @@ def test_statistics_are_added_up_from_a_file(made: Made):
     assert found.rows[0].notes == ("Counted in a file",)
 
 
-def test_statistics_that_are_not_there_name_their_command_and_what_is_lacking(made: Made):
-    found = sheet(made(STATISTICS), counted=Counted({"a": {"pairs": True}}, lacks="no data"))
-    assert {one.mark for one in found.entries} == {"not run", ""}
-    assert found.rows[0].notes == ("no data",)
-    assert found.commands == (
-        "embedrun make output=DIR tokenizer=BERT",
-        "embedrun table angle/small --data-dir DIR --tokenizer BERT",
+def test_what_is_missing_has_a_command_a_row_or_one_for_all(made: Made):
+    assert sheet(made(ONE)).commands == ("embedrun reproduce angle/small  # one row: --only first",)
+    assert sheet(made(ONE), run("x=1", {"a": 1.0})).commands == (
+        "embedrun reproduce angle/small --only second",
     )
-
-
-def test_statistics_are_of_data_which_no_setting_reduces(made: Made):
-    numbers = {"a": {"pairs": 4}, "b": {"pairs": 6}}
-    scale = Scale("small", "a tenth")
-    found = sheet(made(STATISTICS), counted=Counted(numbers), scale=scale, extra=["training.max_steps=2"])
-    one = entry(found, "All", "Pairs")
-    assert (one.mark, one.difference, one.scale) == ("within", -2, "")
-    assert (found.scale, found.overrides, found.notes) == ("", (), ())
-
-
-def test_a_mean_has_the_seeds_that_all_its_runs_are_asked_for_with(made: Made):
-    table = made(
-        HEAD
-        + """
-columns: {A: a, B: b, Both: {mean: [A, B]}}
-rows:
-  - {label: one, parts: {A: [x=1], B: {overrides: [x=2], seeds: [42, 43]}}}
-"""
-    )
-    empty = sheet(table)
-    assert [entry(empty, "one", column).wanted for column in "AB"] == [1, 2]
-    assert entry(empty, "one", "Both").wanted == 1
-    assert empty.commands == ("embedrun reproduce angle/small",)
-    runs = [run("x=1", {"a": 1.0}), run("x=2", {"b": 3.0}), run("x=2", {"b": 9.0}, 43)]
-    full = sheet(table, *runs)
-    assert [entry(full, "one", column).mean for column in ("A", "B", "Both")] == [1, 6, 2]
+    both = [run("x=1", {"a": 1.0}), run("x=2", {"a": 1.0})]
+    assert sheet(made(ONE), *both).commands == ()
 
 
 def test_what_makes_the_data_of_a_row_is_run_before_it_as_long_as_the_row_is_missing(made: Made):
@@ -243,35 +166,3 @@ def test_what_makes_the_data_of_a_row_is_run_before_it_as_long_as_the_row_is_mis
         "embedrun reproduce angle/small",
     )
     assert sheet(table, run("x=2", {"a": 1.0})).commands == ("embedrun reproduce angle/small --only first",)
-
-
-def test_what_is_missing_has_a_command_a_row_or_one_for_all(made: Made):
-    assert sheet(made(ONE)).commands == ("embedrun reproduce angle/small  # one row: --only first",)
-    assert sheet(made(ONE), run("x=1", {"a": 1.0})).commands == (
-        "embedrun reproduce angle/small --only second",
-    )
-    both = [run("x=1", {"a": 1.0}), run("x=2", {"a": 1.0})]
-    assert sheet(made(ONE), *both).commands == ()
-
-
-@pytest.mark.parametrize(
-    ("found", "number"),
-    [
-        ({"a": {"b": 3}, "c": 4}, 7.0),
-        ({"a": {"b": 3}}, None),
-        ({"a": {"b": "3"}, "c": 4}, None),
-        ({"a": {"b": True}, "c": 4}, None),
-        ({"a": 3, "c": 4}, None),
-        ({"a": {"b": math.inf}, "c": 4}, None),
-    ],
-)
-def test_a_statistic_is_the_sum_of_its_paths_or_nothing(
-    made: Callable[[str], Table], found: dict, number: float | None
-):
-    table = made(
-        "{title: A, paper: raoe, source: B, kind: statistics,"
-        " columns: {N: {statistic: true}, M: {statistic: true}},"
-        " statistics: {command: c, file: f.json}, rows: [{label: r, kind: statistics, keys: {N: [a/b, c]}}]}"
-    )
-    assert statistic(table.rows[0], "N", found) == number
-    assert statistic(table.rows[0], "M", found) is None

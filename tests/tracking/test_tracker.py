@@ -24,10 +24,6 @@ class Recorded:
         self.calls.append("wait")
 
 
-def lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def write(folder: Path, *steps: int) -> int:
     with Tracker(folder) as tracker:
         for step in steps:
@@ -45,15 +41,6 @@ def test_a_metric_is_one_line_without_the_clock_and_null_where_it_is_not_finite(
     assert [json.loads(line)["value"] for line in rest] == [None, None, None]
 
 
-def test_speed_stands_in_a_file_of_its_own(tmp_path):
-    with Tracker(tmp_path) as tracker:
-        tracker.speed(step=10, time=1.23456, rows_per_second=99.999, tokens_per_second=1234.56, memory=None)
-        assert lines(tmp_path / "speed.jsonl") == [  # while it goes on
-            {"step": 10, "time": 1.235, "rows_per_second": 100.0, "tokens_per_second": 1234.6, "memory": None}
-        ]
-    assert (tmp_path / "metrics.jsonl").read_text() == ""
-
-
 def test_a_mirror_gets_every_metric_by_split_and_every_speed_that_is_known(tmp_path):
     mirror = Recorded()
     with Tracker(tmp_path, [mirror]) as tracker:  # type: ignore[list-item]
@@ -69,13 +56,6 @@ def test_a_mirror_gets_every_metric_by_split_and_every_speed_that_is_known(tmp_p
     ]
 
 
-def test_a_run_that_raises_has_not_finished(tmp_path):
-    mirror = Recorded()
-    with pytest.raises(KeyError), Tracker(tmp_path, [mirror]):  # type: ignore[list-item]
-        raise KeyError("x")
-    assert mirror.calls == [("end", False), "wait"]
-
-
 def test_a_file_cut_to_its_size_at_a_checkpoint_goes_on_as_if_nothing_had_followed(tmp_path):
     size = write(tmp_path, 1, 2)
     assert size == (tmp_path / "metrics.jsonl").stat().st_size
@@ -85,16 +65,6 @@ def test_a_file_cut_to_its_size_at_a_checkpoint_goes_on_as_if_nothing_had_follow
         file.write('{"step": 5, "ep')  # torn by a kill
     cut(tmp_path, size)
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
-
-
-def test_cut_to_nothing_leaves_no_line_and_no_torn_one_of_speed(tmp_path):
-    cut(tmp_path, 0)
-    assert list(tmp_path.iterdir()) == []
-    write(tmp_path, 1)
-    (tmp_path / "speed.jsonl").write_text('{"step": 1}\n{"st')
-    cut(tmp_path, 0)
-    assert (tmp_path / "metrics.jsonl").read_bytes() == b""
-    assert (tmp_path / "speed.jsonl").read_text() == '{"step": 1}\n'
 
 
 @pytest.mark.parametrize("left", [b'{"step": 1}\n', b'{"step": 1}\n{"step": 2} \n'])

@@ -1,6 +1,5 @@
 """Headless Chromium through chromedriver, by the WebDriver protocol over plain HTTP on this machine."""
 
-import base64
 import contextlib
 import json
 import re
@@ -36,16 +35,13 @@ class Browser:
     def __init__(self, session: str) -> None:
         self._session = session
 
-    def open(
-        self, path: Path, *, width: int, dark: bool = False, media: str = "screen", fragment: str = ""
-    ) -> None:
+    def open(self, path: Path, *, width: int, dark: bool = False) -> None:
         """Show a file in a window of that many CSS pixels."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         self.devtools("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.devtools("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
-        address = path.resolve().as_uri() + (f"?{fragment}#{fragment}" if fragment else "")
-        _ask("POST", f"{self._session}/url", {"url": address})
+        self.devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+        _ask("POST", f"{self._session}/url", {"url": path.resolve().as_uri()})
 
     def open_quietly(self, path: Path, *, width: int, dark: bool) -> None:
         """The same of a page that must fit the width, ask for nothing, and give no cause for complaint."""
@@ -68,11 +64,6 @@ class Browser:
     def devtools(self, command: str, parameters: dict[str, Any]) -> Any:
         """Send a command of the DevTools protocol."""
         return _ask("POST", f"{self._session}/goog/cdp/execute", {"cmd": command, "params": parameters})
-
-    def picture(self, path: Path) -> None:
-        """Write the whole page, from top to bottom, as a PNG."""
-        shot = self.devtools("Page.captureScreenshot", {"captureBeyondViewport": True})
-        path.write_bytes(base64.b64decode(shot["data"]))
 
 
 @contextlib.contextmanager

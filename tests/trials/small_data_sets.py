@@ -120,19 +120,6 @@ MADE = [
         ],
     ),
     Made(
-        "nli",
-        {
-            "nli/triples.jsonl.gz": [
-                {"sent0": "p", "sent1": "e", "hard_neg": "c", "source": "snli"},
-                {"sent0": "q", "sent1": "f", "hard_neg": "d", "source": "mnli"},
-            ]
-        },
-        texts={"left": ["q"], "right": ["f"], "negative": ["d"]},
-        faulty={"sent0": "", "sent1": "", "hard_neg": "", "source": ""},
-        reasons=empty("hard_neg", "sent0", "sent1", "source"),
-        options={"form": "triplet", "sources": ["mnli"]},
-    ),
-    Made(
         "nli_scored",
         {"nli/nli_scored.jsonl.gz": [SCORED, {**SCORED, "label": 2, "score": -0.25, "text1": "c"}]},
         texts={"left": ["a", "c"], "right": ["b", "b"]},
@@ -180,17 +167,6 @@ MADE = [
         splits=("train", "test"),
         calls="trec",
         options={"task": "trec"},
-    ),
-    Made(
-        "senteval",
-        {"senteval/mrpc/test.jsonl.gz": [binary(0, "who", "he")] * 578 + [binary(1)] * 1147},
-        texts={"left": ["who"], "right": ["he"]},
-        targets={"category": [0]},
-        faulty=binary(1, "", ""),
-        reasons=empty("sentence1", "sentence2"),
-        splits=("train", "test"),
-        calls="mrpc",
-        options={"task": "mrpc"},
     ),
     Made(
         "sickr",

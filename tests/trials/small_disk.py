@@ -9,8 +9,6 @@ from pathlib import Path
 
 _NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000  # CLONE_NEWUSER, CLONE_NEWNS of <sched.h>
 
-_READ_ONLY, _REMOUNT = 1, 32  # MS_RDONLY, MS_REMOUNT of <sys/mount.h>
-
 
 def mount(folder: Path, size: int) -> None:
     """Put an empty file system of `size` bytes over a folder, for this process and its children only.
@@ -29,12 +27,6 @@ def mount(folder: Path, size: int) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     options = f"size={size}".encode()
     _check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, options))
-
-
-def make_read_only(folder: Path) -> None:
-    """Let nothing be written to the file system that `mount` has put over a folder any more."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    _check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _REMOUNT | _READ_ONLY, None))
 
 
 def run(folder: Path, size: int, work: Callable[[], None]) -> bool:

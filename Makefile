@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-eval bench-encode bench-train-cpu bench-start chaos packages lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-train-cpu bench-start bench-quality chaos packages lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -32,6 +32,12 @@ test-browser: ## the report pages in headless Chromium; needs chromium and chrom
 
 test-all: test test-slow ## both
 
+bench-loss: ## time of the ranking losses beside a cosine; a minute
+	$(python) tests/bench/loss.py
+
+bench-data: ## from a Parquet file to the first step, beside datasets; needs EMBEDRUN_DATA=DIR and MINILM=DIR
+	$(python) tests/bench/data.py $(if $(ROWS),--rows $(ROWS))
+
 bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR and MINILM=DIR, over ten minutes
 	$(python) tests/bench/senteval_paper.py
 	$(python) tests/bench/sts.py 5 --sample 12 --json build/bench-sts-sample.json
@@ -43,11 +49,15 @@ bench-encode: ## how encoding grows with sentences, beside sentence-transformers
 bench-train-cpu: ## a training step on a processor against sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR, 15 minutes
 	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --json build/bench-train-cpu.json
 
+bench-quality: ## held-out scores with and without padding, and by length, five seeds; needs EMBEDRUN_DATA=DIR and MINILM=DIR, an hour
+	OMP_NUM_THREADS=1 $(python) tests/bench/quality.py --json build/bench-quality.json
+
 bench-start: ## cold starts: the first vector against sentence-transformers, check, table, --dry-run; needs EMBEDRUN_DATA=DIR and MINILM=DIR, three minutes
 	$(python) tests/bench/start.py --json build/bench-start.json
 
 chaos: ## runs killed at random and at every moment of a save, full disks, damaged files; 20 minutes
 	$(python) -m pytest -q -m chaos
+
 
 packages: ## the wheel in empty environments, each with the default tests; PYTHONS="python3.11 python3.13", half an hour each
 	$(python) scripts/packages.py $(PYTHONS)

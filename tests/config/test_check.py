@@ -6,7 +6,6 @@ from typing import Any, Literal
 import pytest
 
 from embedrun.config import REQUIRED, Checker, TrainConfig
-from embedrun.config.check import describe, nearest
 
 
 def plain(**changes: Any) -> dict[str, Any]:
@@ -123,20 +122,6 @@ def test_null_is_accepted_where_the_option_says_so():
     assert config.training.clip is config.training.max_steps is config.backbone.scratch is None
 
 
-def test_faults_of_an_optional_group_have_its_whole_path():
-    assert problems(backbone__scratch__layer=3) == [
-        "backbone.scratch.layer: unknown key; did you mean 'backbone.scratch.layers'?"
-    ]
-
-
-def test_a_key_that_is_no_text_is_an_unknown_key_and_no_crash():
-    config = plain()
-    config["training"][7] = 1
-    checker = Checker()
-    checker.build(TrainConfig, config)
-    assert checker.problems == ["training.7: unknown key"]
-
-
 @dataclass
 class Several:
     names: list[Literal["a", "b"]] = field(default_factory=list)
@@ -193,35 +178,3 @@ def test_options_are_held_against_the_constructor(cls: type, options: dict[Any, 
     checker = Checker()
     checker.signature(cls, options, "t")
     assert checker.problems == expected
-
-
-@pytest.mark.parametrize(
-    ("annotation", "words"),
-    [
-        (int | None, "a whole number or null"),
-        (list[float], "a list, each a number"),
-        (dict[str, Any], "a mapping"),
-        (Literal["a", "b"], "one of a, b"),
-        (bool, "true or false"),
-    ],
-)
-def test_types_are_described_in_plain_words(annotation: Any, words: str):
-    assert describe(annotation) == words
-
-
-@pytest.mark.parametrize(
-    ("word", "hint"),
-    [("traning", "; did you mean 'training'?"), ("gup", "; did you mean 'gpu'?"), ("elephant", ""), ("", "")],
-)
-def test_the_closest_choice_is_named_if_any_is_close(word: str, hint: str):
-    assert nearest(word, ["training", "gpu", "loss"]) == hint
-
-
-def test_without_choices_there_is_no_hint():
-    assert nearest("x", []) == ""
-
-
-def test_a_fault_that_was_found_twice_is_named_once():
-    checker = Checker()
-    checker.problems += ["a: wrong", "b: wrong", "a: wrong"]
-    assert checker.refusal().problems == ["a: wrong", "b: wrong"]

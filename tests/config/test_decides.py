@@ -30,20 +30,9 @@ def test_an_option_says_what_it_decides(option: str, word: str):
     assert decides(option) == word
 
 
-def test_options_of_a_group_decide_no_more_than_the_group():
-    assert {decides("tracking"), decides("tracking.log_every"), decides("tracking.wandb.mode")} == {"nothing"}
-
-
 def test_a_group_decides_as_much_as_the_most_decisive_of_its_options():
     assert decides("gpu") == "how"
     assert decides("training") == decides("evaluation") == "what"
-
-
-@pytest.mark.parametrize(
-    "option", ["dataset.path", "loss.terms.angle.weight", "gpu.newer", "newer", "schema"]
-)
-def test_what_no_class_declares_decides_what_is_measured(option: str):
-    assert decides(option) == "what"
 
 
 @pytest.mark.parametrize(
@@ -66,11 +55,6 @@ def test_what_decides_less_than_is_asked_for_is_left_out():
     assert decisive(CONFIG, least="how") == {"gpu": {"precision": "fp32"}, "training": training}
     assert decisive(CONFIG, least="what") == {"gpu": {}, "training": training}
     assert decisive(CONFIG, least="nothing") == CONFIG
-
-
-def test_what_is_unknown_and_what_has_the_wrong_form_is_kept():
-    config = {"gpu.device": "cpu", "gpu": None, "training": "auto", "older": {"name": "x", "resume": "auto"}}
-    assert decisive(config, least="what") == config
 
 
 SETS = {

@@ -1,17 +1,11 @@
 """Where conf/ is, and what an experiment leaves open."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from embedrun.config import presets
-from embedrun.config.presets import choices_of, left_open, named
-
-
-def test_the_checkout_has_its_presets_beside_the_package():
-    assert presets.folder().samefile(Path(__file__).parents[2] / "conf")  # a link where a wheel is tried
-    assert (presets.folder() / "train.yaml").is_file()
+from embedrun.config.presets import choices_of, left_open
 
 
 def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch):
@@ -33,12 +27,6 @@ def test_groups_are_folders_and_choices_are_files_both_sorted(tmp_path: Path):
     assert list(found) == ["loss", "table/angle"]
 
 
-def test_our_own_groups_are_found():
-    groups = presets.groups()
-    assert "cpu" in groups["gpu"]
-    assert "quickstart" in groups["experiment"]
-
-
 def test_a_preset_is_what_it_builds_on_its_choices_and_its_own_options(tmp_path: Path):
     (tmp_path / "loss" / "own").mkdir(parents=True)
     (tmp_path / "loss" / "own" / "a.yaml").write_text(
@@ -58,7 +46,6 @@ CLOSED = {"quickstart"}
 
 EXPERIMENTS = presets.groups()["experiment"]
 # One word and a colon, which could be `# open:` misspelt, or a comment neither one nor three blanks in.
-WORD_OR_BLANKS = re.compile(r"# ?\w+ *:|#(?:  )?\S")
 
 HEAD = """# @package _global_
 # A paper, Table 1.
@@ -76,34 +63,12 @@ name: x
 """
 
 
-def misspelt(text: str) -> list[str]:
-    odd = [line for line in text.splitlines() if WORD_OR_BLANKS.match(line)]
-    return [line for line in odd if not line.startswith(("# open: ", "# Published: "))]
-
-
 def head(name: str) -> str:
     return (presets.folder() / "experiment" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in():
     assert choices_of(HEAD) == ["lr 5e-5: the released command, which has it twice", "no decay"]
-
-
-def test_without_such_a_line_nothing_is_open():
-    assert choices_of("# Assumed where the paper is silent:\n#   - lr 1\nname: x  # open: no\n") == []
-    assert left_open(sorted(CLOSED)) == []
-
-
-def test_every_such_line_of_an_experiment_is_read_and_none_is_misspelt():
-    for name in EXPERIMENTS:
-        text = head(name)
-        assert len(choices_of(text)) == sum("open:" in line for line in text.splitlines()), name
-        assert misspelt(text) == [], name
-
-
-@pytest.mark.parametrize("line", ["# opne: a", "#open: a", "#  went on"])
-def test_a_line_that_is_misspelt_is_found(line):
-    assert misspelt(HEAD.replace("# open: no decay", line)) == [line]
 
 
 def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(tmp_path: Path):
@@ -115,10 +80,6 @@ def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(t
     found = left_open(["a", "nowhere"], [tmp_path])
     assert [one.experiment for one in found] == ["a", "b", "c"]
     assert found[1].choices == ["lr 2."]
-
-
-def test_the_experiments_of_a_command_line_are_found():
-    assert named(["+experiment=a", "seed=1", "++experiment=[b, c]"]) == ["a", "b", "c"]
 
 
 def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open():

@@ -23,7 +23,3 @@ def test_a_text_stays_a_text(text):
     assert found is not None
     assert not isinstance(found, (bool, int, float))
     assert str(found) == text
-
-
-def test_what_needs_no_quotes_has_none():
-    assert quoted("models/e5-small_v2.0") == "models/e5-small_v2.0"

@@ -109,14 +109,6 @@ def test_an_experiment_file_may_not_choose_another_launcher(refused, own):
     assert "Hydra's own groups may not be added to" in said
 
 
-def test_own_files_do_not_stand_in_for_hydras_launcher(refused, own):
-    launcher = {"_target_": "hydra._internal.core_plugins.basic_launcher.BasicLauncher", "x": TOUCH}
-    folder = own("hydra/launcher/basic.yaml", yaml.safe_dump(launcher))
-    assert "own/hydra: Hydra's own groups may not be added to" in refused(
-        "train", QUICK, "-m", "--config-dir", folder
-    )
-
-
 @pytest.mark.parametrize(
     ("override", "where"),
     [
@@ -145,12 +137,6 @@ def test_no_override_changes_how_hydra_works(override, where):
     assert where in refusal(QUICK, override)
 
 
-def test_a_multirun_is_held_to_the_same_rules(refused, own):
-    folder = own("experiment/evil.yaml", experiment({"hydra": {"callbacks": {"x": TOUCH}}}))
-    assert "hydra.callbacks.x:" in refused("train", "+experiment=evil", "--config-dir", folder, "-m")
-    assert "hydra.job.chdir:" in refused("train", QUICK, "hydra.job.chdir=true", "-m")
-
-
 def test_an_interpolation_cannot_hide_code_from_the_check(refused, own):
     hidden = {"hydra": {"launcher": {"x": "${oc.create:${tracking}}"}}}
     folder = own("experiment/evil.yaml", experiment(hidden))
@@ -166,11 +152,6 @@ def test_a_choice_cannot_lead_out_of_its_folder(group, choice):
     assert f"{group.lstrip('+')}={choice}: leads out of the folder of its group" in said
 
 
-def test_a_choice_in_a_file_cannot_lead_out_of_its_folder(refused, own):
-    folder = own("experiment/evil.yaml", experiment({}, {"override /loss": "../loss/angle"}))
-    assert "leads out of the folder" in refused("train", "+experiment=evil", "--config-dir", folder)
-
-
 @pytest.mark.parametrize("name", ["../x", "/abs", ".hidden", "a b", "", "x" * 101])
 def test_a_run_name_cannot_lead_out_of_outputs(refused, name):
     assert "name: expected up to 100 letters" in refused("train", QUICK, f"name='{name}'")
@@ -182,16 +163,6 @@ def test_a_secret_cannot_be_read_from_the_environment(refused, monkeypatch, over
     monkeypatch.setenv("HF_TOKEN", "hf_canary")
     said = refused("train", QUICK, override, *shown)
     assert "may not read the environment variable 'HF_TOKEN', only EMBEDRUN_DATA, HOME, USER" in said
-    assert "canary" not in said
-
-
-@pytest.mark.parametrize(
-    "given", [("hydra.run.dir=${oc.env:HF_TOKEN}",), ("hydra.sweep.dir=${oc.env:HF_TOKEN}", "-m", "seed=1,2")]
-)
-def test_a_secret_cannot_name_a_directory(refused, monkeypatch, given):
-    monkeypatch.setenv("HF_TOKEN", "hf_canary")
-    said = refused("train", QUICK, *given)
-    assert "may not read the environment variable 'HF_TOKEN'" in said
     assert "canary" not in said
 
 

@@ -35,11 +35,6 @@ def test_a_name_of_another_tool_is_what_a_command_has_of_it(key, train, evaluate
     assert (meant(key, TRAIN), meant(key, EVALUATE)) == (train, evaluate)
 
 
-def test_a_command_that_makes_no_run_has_no_run_directory():
-    assert meant("output_dir", list(options_of(COMMANDS["generate"]))) == "output"
-    assert meant("report_to", list(options_of(COMMANDS["generate"]))) is None
-
-
 @pytest.mark.parametrize(
     ("where", "hint"),
     [
@@ -53,11 +48,6 @@ def test_a_command_that_makes_no_run_has_no_run_directory():
 def test_an_unknown_key_leads_on(where, hint):
     assert lead_on(where, TRAIN) == f"; did you mean '{hint}'?"
     assert lead_on("zzz", TRAIN) == ""
-
-
-def test_no_name_of_another_tool_is_one_of_ours():
-    own = {path.rpartition(".")[2] for path in TRAIN}
-    assert not own & set(NAMES)
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])

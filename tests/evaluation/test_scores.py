@@ -1,6 +1,5 @@
 """Scores of all tasks in one encoding pass, clean scores, correlations."""
 
-import contextlib
 import json
 import math
 from pathlib import Path
@@ -132,33 +131,6 @@ def test_clean_rows_have_a_total_of_their_own():
     }
 
 
-def test_texts_that_no_row_announced_are_encoded_on_demand():
-    class Own(Lengths):
-        def sources(self) -> dict[str, Source]:
-            return {}
-
-        def score(self, rows, encode: Encode, progress=None) -> Scores:
-            return Scores({"sum": float(encode(["dddd", "a"]).sum())}, "sum")
-
-    encode = Recorder()
-    given = {"one": {"all": rows(["a"], ["bb"])}, "own": {}}
-    found = score_all({"one": Lengths(), "own": Own()}, given, encode)
-    assert encode.calls == [["a", "bb"], ["dddd", "a"]]
-    assert found["own"].scores == {"sum": 5.0}
-
-
-def test_progress_is_watched_under_the_name_of_task_and_part():
-    told, labels = [], []
-
-    def watch(label: str):
-        labels.append(label)
-        return contextlib.nullcontext(lambda done, total: told.append((done, total)))
-
-    score_all({"both": Split("x", "y")}, PARTS, Recorder(), watch=watch)
-    assert labels == ["both x", "both y"]
-    assert told == [(1, 1), (1, 1)]
-
-
 def test_a_model_scales_its_vectors_but_for_tasks_that_want_them_unscaled():
     class Raw(Lengths):
         unscaled = True
@@ -206,13 +178,6 @@ def test_the_average_is_that_of_the_clean_scores():
     assert len(found) == 2 * 8
 
 
-def test_a_mean_over_subsets_is_over_those_that_are_left():
-    own = {"sts12": clean_rows("bcdbcd", [3, 2, 1, 1, 2, 3], ["x", "x", "x", "y", "y", "y"])}
-    found = both(Sts(sets=["sts12"], aggregation=["mean"]), own, {"sts12": [True] * 3 + [False] * 3}).scores
-    assert found["sts/sts12/spearman_mean"] == pytest.approx(0)  # (100 - 100) / 2
-    assert found["sts/sts12/spearman_mean_clean"] == pytest.approx(100)
-
-
 @pytest.mark.parametrize("left", [0, 1])
 def test_fewer_than_two_clean_rows_have_no_score(left):
     mask = [True] * left + [False] * (3 - left)
@@ -241,10 +206,6 @@ def test_golden():
 def test_a_correlation_that_is_undefined_is_nan_and_never_a_number(predicted, gold):
     assert math.isnan(spearman(predicted, gold))
     assert math.isnan(pearson(predicted, gold))
-
-
-def test_one_swap_among_three_costs_half():
-    assert spearman([1, 3, 2], [1, 2, 3]) == pytest.approx(0.5)  # 1 - 6 * (0 + 1 + 1) / (3 * 8)
 
 
 def test_different_lengths_are_refused():

@@ -143,14 +143,6 @@ def test_scores_of_vectors_that_are_not_finite_are_undefined(value: float):
     assert found.predictions == {}
 
 
-@pytest.mark.usefixtures("told")
-def test_notes_say_what_was_chosen_and_by_which_engine():
-    notes = Senteval(tasks=["mr", "cr"], seeds=[1, 2]).score(given(Senteval()), encode).notes
-    assert notes["senteval_regularisers"] == {task: {"1": [1e-5], "2": [1e-5]} for task in ("mr", "cr")}
-    assert set(notes["senteval_engine"]) == {"mr", "cr"}
-    assert set(notes["senteval_engine"].values()) <= {"numba", "torch"}
-
-
 @pytest.mark.parametrize("protocol", ["paper", "fast"])
 def test_real_classifiers_separate_what_can_be_separated(protocol):
     random = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from embedrun.evaluation.scores import Source
-from embedrun.evaluation.sts import SETS, Sts, aggregate, by_subset, sts_spearman
+from embedrun.evaluation.sts import SETS, Sts, aggregate, by_subset
 from embedrun.rows import Rows
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics.json").read_text(encoding="utf-8"))
@@ -45,25 +45,10 @@ def test_golden_subsets():
     assert by_subset(system, gold, names) == pytest.approx(expected, abs=1e-4)
 
 
-def test_subsets_are_put_together_by_name_wherever_their_rows_stand():
-    system, gold = np.array([1.0, 5.0, 2.0, 4.0]), np.array([1.0, 1.0, 2.0, 2.0])
-    assert aggregate(system, gold, ["x", "y", "x", "y"], "mean") == pytest.approx(0)  # (100 - 100) / 2
-
-
 def test_a_subset_without_a_correlation_makes_the_mean_undefined_and_not_the_whole():
     system, gold = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])
     assert math.isnan(aggregate(system, gold, ["x", "x", "y"], "mean"))
     assert aggregate(system, gold, ["x", "x", "y"], "all") == pytest.approx(100)
-
-
-def test_the_function_gives_spearman_times_100():
-    assert sts_spearman(encode, ["a"] * 3, ["b", "c", "d"], [5, 4, 0]) == pytest.approx(100)
-    assert sts_spearman(encode, ["a"] * 3, ["b", "d", "c"], [5, 4, 0]) == pytest.approx(50)
-
-
-def test_the_function_refuses_columns_of_different_lengths():
-    with pytest.raises(ValueError, match="got 1, 2 and 3"):
-        sts_spearman(encode, ["a"], ["a", "b"], [1, 2, 3])
 
 
 def test_each_set_is_read_from_its_test_split():
@@ -151,21 +136,3 @@ def test_the_interval_is_that_of_resampled_pairs_and_of_each_set_by_itself():
     low, high = found.intervals["sts/avg/spearman"]
     # Seven independent sets of one spread: the spread of their average is 1 / sqrt(7) = 0.38 of it.
     assert 0.25 < (high - low) / np.mean(list(widths.values())) < 0.5
-
-
-def test_no_draws_give_no_interval():
-    assert (
-        Sts(sets=["stsb"], interval_draws=0).score({"stsb": rows("stsb", "bcd", [3, 2, 1])}, encode).intervals
-        == {}
-    )
-
-
-def test_its_parts_are_its_sets_with_its_options():
-    parts = Sts(sets=["stsb", "sts12"], aggregation=["mean"], metrics=["pearson"], subsets=True).parts()
-    assert list(parts) == ["stsb", "sts12"]
-    one = parts["sts12"]
-    assert (one.sets, one.aggregation, one.metrics, one.subsets) == (["sts12"], ["mean"], ["pearson"], True)
-
-
-def test_a_set_named_twice_is_scored_once():
-    assert Sts(sets=["stsb", "stsb"]).sets == ["stsb"]

@@ -9,7 +9,6 @@ from embedrun.loss.cosine import (
     cosine,
     cosines,
     normalize,
-    require_pairs,
     turned_cosine,
 )
 
@@ -37,20 +36,6 @@ def test_direction_does_not_depend_on_the_scale(scale: float):
     unit.sum().backward()
     assert vectors.grad is not None
     torch.testing.assert_close(vectors.grad * scale, torch.tensor([[0.032, -0.024]]))
-
-
-def test_vector_too_short_for_a_finite_gradient_counts_as_zero():
-    vectors = torch.tensor([[1e-30, 0.0]], requires_grad=True)
-    unit = normalize(vectors)
-    unit.sum().backward()
-    assert unit.tolist() == [[0.0, 0.0]]
-    assert vectors.grad is not None
-    assert vectors.grad.tolist() == [[0.0, 0.0]]
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e37])  # the square of the last is infinite
-def test_bad_entry_is_not_hidden_as_a_zero_vector(bad: float):
-    assert normalize(torch.tensor([[bad, 1.0]])).isnan().any()
 
 
 def test_cosine_of_opposite_right_angled_and_zero_vectors():
@@ -89,43 +74,10 @@ def test_small_angle_keeps_its_digits_and_its_gradient(small: float):
     assert right.grad.tolist() == [pytest.approx([0, 1], abs=2e-3)]
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_gradient_is_finite_at_both_ends_of_the_angle(sign: float):
-    left = torch.tensor([[0.6, 0.8, 0.1]], requires_grad=True)
-    right = (sign * left.detach()).requires_grad_()
-    angle(left, right).backward()
-    for side in (left, right):
-        assert side.grad is not None
-        assert torch.isfinite(side.grad).all()
-
-
 def test_cosine_of_every_row_with_every_column():
     rows = torch.tensor([[2.0, 0.0], [0.0, 0.0]])
     columns = torch.tensor([[5.0, 0.0], [3.0, 4.0], [-1.0, 0.0]])
     torch.testing.assert_close(cosines(rows, columns), torch.tensor([[1.0, 0.6, -1.0], [0.0, 0.0, 0.0]]))
-
-
-def test_autocast_does_not_reach_the_matrix_of_cosines():
-    generator = torch.Generator().manual_seed(3)
-    rows, columns = torch.randn(2, 4, 8, generator=generator)
-    plain = cosines(rows, columns)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        lowered = rows @ columns.T
-        found = cosines(rows, columns)
-    assert lowered.dtype == torch.bfloat16  # the premise
-    assert found.dtype == torch.float32
-    assert torch.equal(found, plain)
-
-
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [((3, 4), (1, 4)), ((4,), (4,)), ((1, 3, 4), (1, 3, 4))],
-)
-def test_pairs_are_two_matrices_of_one_shape(left: tuple[int, ...], right: tuple[int, ...]):
-    with pytest.raises(ValueError, match=r"left and right must both have shape \(pairs, dim\), got"):
-        require_pairs(torch.zeros(left), torch.zeros(right))
-    with pytest.raises(ValueError, match="must both have shape"):
-        angle(torch.zeros(left), torch.zeros(right))
 
 
 def by_definition(left: Tensor, right: Tensor) -> dict[str, Tensor]:
@@ -167,21 +119,7 @@ def test_value_and_gradients_of_a_pair_are_those_of_the_plain_steps(
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("scale", [1e-18, 1e15])
-def test_pairs_of_a_batch_keep_their_value_beside_a_very_long_or_short_vector(name: str, scale: float):
+def test_pair_with_a_bad_entry_is_nan_and_the_others_are_not(name: str):
     left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
-    scaled = left.clone()
-    scaled[7] *= scale
-    torch.testing.assert_close(PAIRS[name](scaled, right), PAIRS[name](left, right), rtol=1e-5, atol=1e-6)
-    scaled.requires_grad_()
-    PAIRS[name](scaled, right).sum().backward()
-    assert scaled.grad is not None
-    assert torch.isfinite(scaled.grad).all()
-
-
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_pair_with_a_bad_entry_is_nan_and_the_others_are_not(name: str, bad: float):
-    left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
-    left[3, 0] = bad
+    left[3, 0] = math.nan
     assert PAIRS[name](left, right).isnan().nonzero().flatten().tolist() == [3]

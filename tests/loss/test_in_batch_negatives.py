@@ -3,8 +3,6 @@ from typing import Any
 
 import pytest
 import torch
-from no_cost import assert_costs_and_moves_nothing
-from torch import Tensor
 
 from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.terms import Positives
@@ -12,7 +10,6 @@ from embedrun.loss.terms import Positives
 E = math.e
 # Directions at right angles: a cosine is 1 between equal letters, 0 between others.
 A, B, C, D = torch.eye(4).tolist()
-KINDS = ("off", "add", "union", "mask")
 
 
 def cost(
@@ -26,14 +23,6 @@ def cost(
     identities = [torch.tensor(side) for side in identity or ()]
     term = InBatchNegatives(**options)
     return term(torch.tensor(left), torch.tensor(right), torch.tensor(score), *identities).item()
-
-
-def batch() -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(3)
-    left = torch.randn(4, 6, dtype=torch.float64, generator=generator)
-    right = torch.randn(4, 6, dtype=torch.float64, generator=generator)
-    score = torch.tensor([1.0, 0.0, 1.0, 0.7])
-    return left, right, score, torch.tensor([0, 1, 0, 3]), torch.tensor([4, 5, 6, 4])
 
 
 def test_each_text_looks_for_its_partner_among_all_others():
@@ -147,32 +136,6 @@ ONE_B = math.log((2 * E + 1) / E)
 )
 def test_one_sided_copies_are_looked_for_among_the_candidates(kind: str, expected: float):
     assert cost(**ONE, identical_texts=kind, sides="one", reduction="sum") == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("kind", ["add", "union", "mask"])
-@pytest.mark.parametrize("sides", ["one", "two"])
-def test_without_copies_identical_texts_changes_nothing(sides: Any, kind: Any):
-    left, right, score, *_ = batch()
-    value = InBatchNegatives(sides=sides, identical_texts=kind)(
-        left, right, score, torch.arange(4), torch.arange(4, 8)
-    )
-    assert torch.equal(value, InBatchNegatives(sides=sides, identical_texts="off")(left, right, score))
-
-
-@pytest.mark.filterwarnings("ignore:Anomaly Detection")
-@pytest.mark.parametrize("reduction", ["mean_all", "mean_pos_rows", "sum"])
-@pytest.mark.parametrize(
-    ("sides", "kind", "pairs"), [("one", "off", 0), ("two", "mask", 1), ("one", "mask", 3)]
-)
-def test_without_a_target_the_value_and_the_gradient_are_exactly_zero(
-    pairs: int, sides: Any, kind: Any, reduction: Any
-):
-    left = torch.ones(pairs, 2, requires_grad=True)
-    same = torch.zeros(pairs, dtype=torch.int64)  # one text everywhere: nothing but partners to keep
-    term = InBatchNegatives(sides=sides, identical_texts=kind, reduction=reduction)
-    with torch.autograd.detect_anomaly():
-        loss = term(left, torch.ones(pairs, 2), torch.zeros(pairs), same, same)
-        assert_costs_and_moves_nothing(loss, left)
 
 
 def shares(

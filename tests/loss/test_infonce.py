@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.infonce import Infonce
 
 E = math.e
@@ -22,12 +21,6 @@ def test_anchor_looks_for_its_positive_among_all_positives():
     torch.testing.assert_close(Infonce(temperature=1.0)(AXES, AXES), torch.tensor(math.log((E + 1) / E)))
 
 
-def test_hard_negatives_of_all_rows_are_candidates_of_every_anchor():
-    # The first anchor has two more candidates at cosine 1, the second two more at 0.
-    expected = (math.log((3 * E + 1) / E) + math.log((E + 3) / E)) / 2
-    torch.testing.assert_close(Infonce(temperature=1.0)(AXES, AXES, FIRST), torch.tensor(expected))
-
-
 def test_every_hard_negative_of_every_row_is_a_candidate():
     # The first anchor has four more candidates at cosine 1, the second four more at 0.
     loss = Infonce(temperature=1.0)(AXES, AXES, negative_1=FIRST, negative_2=FIRST)
@@ -39,15 +32,6 @@ def test_a_hard_negative_that_a_row_lacks_is_no_candidate():
     both = {"negative_1": FIRST, "negative_2": FIRST, "hard_negatives": torch.tensor([2, 1])}
     loss = Infonce(temperature=1.0)(AXES, AXES, **both)
     torch.testing.assert_close(loss, torch.tensor((math.log((4 * E + 1) / E) + math.log((E + 4) / E)) / 2))
-
-
-def test_comparisons_leave_out_a_hard_negative_that_a_row_lacks():
-    # Positives at 0.6 and 0.8. Two more at 1 for the first anchor, one instead of two at 1 for the second.
-    right = torch.tensor([[0.6, 0.8], [0.6, 0.8]])
-    second = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
-    numbers = torch.tensor([2, 1])
-    shares = Infonce().comparisons(AXES, right, negative_1=FIRST, negative_2=second, hard_negatives=numbers)
-    assert [share.item() for share in shares] == [1, pytest.approx(3 / 8)]
 
 
 def test_what_stands_in_place_of_a_hard_negative_gets_no_gradient():
@@ -74,21 +58,6 @@ def test_it_is_the_ranking_loss_of_sentence_transformers_with_one_or_two_hard_ne
         torch.testing.assert_close(loss, expected, rtol=0, atol=1e-6)
 
 
-def test_anchors_and_positives_are_not_interchangeable():
-    # Positives (1, 0) and (1, 0): the first row sees 1 and 1, the second 0 and 0. Swapped: 1, 0 and 1, 0.
-    one = Infonce(temperature=1.0)(AXES, FIRST)
-    other = Infonce(temperature=1.0)(FIRST, AXES)
-    torch.testing.assert_close(one, torch.tensor(math.log(2)))
-    torch.testing.assert_close(other, torch.tensor((math.log((E + 1) / E) + math.log(E + 1)) / 2))
-
-
-def test_it_is_the_one_sided_in_batch_negatives_of_positive_pairs():
-    left, right, _ = batch()
-    options = {"sides": "one", "identical_texts": "off", "temperature": 0.1}
-    other = InBatchNegatives(**options)(left, right, torch.ones(4))  # type: ignore[arg-type]
-    torch.testing.assert_close(Infonce(temperature=0.1)(left, right), other, rtol=1e-12, atol=0)
-
-
 def test_comparisons_count_candidates_nearer_than_the_positive():
     # Positives at 0.6 and 0.8; the first row's other candidate at 0.6, an equal one, the second's at 0.8.
     right = torch.tensor([[0.6, 0.8], [0.6, 0.8]])
@@ -101,12 +70,6 @@ def test_comparisons_count_candidates_nearer_than_the_positive():
     second = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
     _, violated = Infonce().comparisons(AXES, right, negative_1=FIRST, negative_2=second)
     assert violated.item() == pytest.approx(4 / 10)
-
-
-def test_comparisons_of_a_single_row_need_a_hard_negative():
-    assert [share.item() for share in Infonce().comparisons(AXES[:1], AXES[1:])] == [0, 0]
-    shares = Infonce().comparisons(AXES[:1], AXES[1:], FIRST[:1])
-    assert [share.item() for share in shares] == [1, 1]
 
 
 def test_batch_of_one_row_is_idle_without_hard_negatives():

@@ -51,12 +51,3 @@ def test_never_above_log_two_and_near_it_for_lists_without_a_common_text():
     right = torch.stack((shifted.cos(), shifted.sin()), dim=1)
     loss = RankConsistency(temperature=1e-3)(left, right)
     assert 0.99 * math.log(2) < loss.item() <= math.log(2)
-
-
-def test_lists_that_underflow_stay_finite():
-    left, right = (view.float().requires_grad_() for view in batch())
-    loss = RankConsistency(temperature=1e-4)(left, right)  # logits up to 1e4
-    loss.backward()
-    assert 0 <= loss.item() <= math.log(2) + 1e-6
-    assert left.grad is not None
-    assert torch.isfinite(left.grad).all()

@@ -1,10 +1,8 @@
 """What a term needs, and options that no term can take."""
 
-import math
 from typing import ClassVar
 
 import pytest
-import torch
 from torch import Tensor, nn
 
 from embedrun.loss.angle import Angle
@@ -12,13 +10,8 @@ from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.terms import (
     Needs,
     Pass,
-    given,
     needs,
-    nothing_to_order,
     passes,
-    require_positive,
-    require_scale,
-    require_shape,
     source,
     with_negatives,
 )
@@ -55,12 +48,6 @@ def test_needs_are_read_from_the_signature_of_forward():
     assert needs(Angle()) == needs(Angle)
 
 
-def test_constructor_is_given_only_what_it_asks_for():
-    values = {"dim": 8, "teacher_dims": (3,)}
-    assert given(Outside, values) == {"dim": 8}
-    assert given(Angle, values) == {}
-
-
 def test_key_names_what_is_unusual_about_a_pass():
     assert Pass("left").key == "left"
     assert Pass("left", dropout=False).key == "left-dropout"
@@ -68,11 +55,6 @@ def test_key_names_what_is_unusual_about_a_pass():
     # Without dropout every draw is the same.
     assert Pass("text", draw=4, dropout=False) == Pass("text", dropout=False)
     assert Pass("text", draw=4) != Pass("text")
-
-
-def test_views_go_through_as_the_term_says_and_else_as_they_are():
-    assert passes(Angle) == {"left": Pass("left"), "right": Pass("right")}
-    assert passes(Outside) == {"text": Pass("text", draw=2), "negative": Pass("negative")}
 
 
 def test_change_keeps_what_it_does_not_name():
@@ -148,35 +130,3 @@ def test_targets_of_a_view_follow_it_to_its_source():
     assert source("right_identity", ways) == "text_identity"
     assert source("score", ways) == "score"
     assert source("negative_teacher", ways) == "negative_teacher"  # no such parameter
-
-
-def test_numbers_that_are_not_positive_are_refused():
-    for value in (0, -0.5, math.nan):
-        with pytest.raises(ValueError, match=f"Term: temperature must be > 0, got {value}"):
-            require_positive("Term", "temperature", value)
-    require_positive("Term", "temperature", 5e-324)
-
-
-def test_a_small_scale_is_taken_for_a_temperature():
-    for value, end in ((0.05, "0.05; a temperature of 0.05 is scale=20"), (0.0, "0.0"), (math.nan, "nan")):
-        with pytest.raises(ValueError, match=rf"must be >= 1, got {end}\Z"):
-            require_scale("Term", value)
-    require_scale("Term", 1)
-
-
-def test_other_shape_is_named():
-    for shape, wanted, message in (
-        ((3, 1), (3,), r"Term: score must have shape \(3,\), got \(3, 1\)"),
-        ((4, 2, 5), (4, 3, None), r"must have shape \(4, 3, any\), got \(4, 2, 5\)"),
-        ((), (3,), r"must have shape \(3,\), got \(\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            require_shape("Term", "score", torch.zeros(shape), *wanted)
-    require_shape("Term", "vectors", torch.zeros(4, 3, 5), 4, 3, None)
-
-
-def test_one_row_or_one_score_is_nothing_to_order():
-    one = "a batch of one row has nothing to compare; raise training.batch_size"
-    assert nothing_to_order(1, None) == one
-    assert nothing_to_order(1, torch.arange(3.0)) == one
-    assert nothing_to_order(2, torch.ones(3)) == "all scores of the training rows are equal"

@@ -40,10 +40,6 @@ def test_cosines_by_hand():
     np.testing.assert_allclose(cosine(left, right), np.array([0.96, -1, 0, 0, math.sqrt(0.5)]), atol=1e-7)
 
 
-def test_the_score_is_the_mean_and_can_be_negative():
-    np.testing.assert_allclose(average(np.array([[0.5, 0.25], [-0.5, -0.3]])), np.array([0.375, -0.4]))
-
-
 def test_a_teacher_gets_each_text_of_a_block_once_shortest_first():
     asked = []
 

@@ -1,6 +1,6 @@
 """What a comment says of duplicates."""
 
-from embedrun.curation.collection.claims import Claim, Reference, claims, references
+from embedrun.curation.collection.claims import Claim, Reference, claims
 
 SAID = [
     "Duplicate of #12",
@@ -96,14 +96,3 @@ def test_one_comment_can_name_several():
         "Duplicate of #12.\nAlso a duplicate of #13.",
     ):
         assert claims(text) == both
-
-
-def test_another_host_counts_where_it_is_asked():
-    text = "duplicate of https://git.example.org/o/r/issues/12"
-    assert claims(text) == []
-    assert claims(text, "git.example.org") == [Claim(Reference("o/r", 12), True)]
-
-
-def test_references_are_all_issues_of_the_own_words():
-    text = "See #3, o/r#4 and https://github.com/o/r/issues/5\n> #6\n`#7` abc#8 #1234567890"
-    assert references(text) == [Reference(None, 3), Reference("o/r", 4), Reference("o/r", 5)]

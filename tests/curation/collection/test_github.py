@@ -9,8 +9,7 @@ from github_server import GitHub, issue, pull, running
 
 pytest.importorskip("github")
 
-from embedrun.curation.collection import github
-from embedrun.curation.collection.github import Repository, connect, fetch, find, load, load_texts, text_of
+from embedrun.curation.collection.github import Repository, connect, fetch, find, load, load_texts
 from embedrun.errors import DataError
 
 FILE = Path("o/r.jsonl.gz")
@@ -65,12 +64,6 @@ def issues(*numbers: int) -> list:
     return [issue(number, f"t{number}") for number in numbers]
 
 
-def test_a_text_is_title_blank_line_body():
-    assert text_of(" T ", "one\r\ntwo \r\n") == "T\n\none\ntwo"
-    assert text_of("T", None) == "T"
-    assert text_of("T\ud800", "") == "T?"
-
-
 def test_comments_name_duplicates_of_closed_issues(read):
     found = read(
         issues(1, 2, 3, 4), [(2, "Duplicate of #1"), (4, "dup of O/R#3"), (4, "and duplicate of #3")]
@@ -103,13 +96,6 @@ def test_what_gives_no_pair_is_counted_by_reason(read):
         "left_out_same_text": 1,
     }
     assert found.counts["pull_requests"] == 1
-
-
-def test_a_later_denial_takes_a_claim_back_however_it_is_spelt(read):
-    found = read(
-        issues(1, 2, 3), [(3, "duplicate of #1"), (3, "duplicate of #2"), (3, "not a duplicate of o/r#1")]
-    )
-    assert found.duplicates == [(3, 2)]
 
 
 def test_a_repository_answers_to_its_old_and_its_new_name(hub, again):
@@ -161,13 +147,6 @@ def test_the_newest_issues_are_taken_and_older_originals_fetched(read, hub):
     comments = [path for path, _ in hub.requests if "comments" in path]
     assert "since=2024-01-01T00%3A04%3A00Z" in comments[0]
     assert load_texts(FILE, {1, 5}) == {1: "t1", 5: "t5"}
-
-
-def test_a_long_listing_is_begun_anew_and_read_to_its_end(read, hub, monkeypatch):
-    monkeypatch.setattr(github, "WINDOW", 3)
-    found = read(issues(*range(1, 10)), [(number, "dup of #1") for number in range(2, 10)])
-    assert found.duplicates == [(number, 1) for number in range(2, 10)]
-    assert sum("since=1970" not in path for path, _ in hub.requests if "comments?" in path) >= 3
 
 
 def test_limits_and_faults_are_waited_for_and_change_nothing(read, again, hub, waited, capsys):

@@ -46,12 +46,6 @@ def test_one_request_holds_the_prompt_the_options_and_the_key():
     assert [headers.get("authorization") for headers in chat.headers] == [f"Bearer {KEY}", None]
 
 
-def test_the_settings_name_the_model_and_not_where_it_is():
-    here, there = (HttpLlm(url=f"https://{host}/v1", model="m", key=KEY) for host in "ab")
-    sampling = {"max_tokens": 512, "temperature": 0.0, "seed": None}
-    assert here.settings == there.settings == {"kind": "http", "model": "m", **sampling}
-
-
 def test_a_passing_failure_is_tried_again(waited):
     failures = [Reply(status=500, raw=b"oops"), Reply(drop=0)]
     with serving(lambda _, tries: failures[tries] if tries < 2 else Reply("1. a")) as chat:

@@ -26,11 +26,6 @@ def test_a_plan_holds_the_options_the_data_set_and_the_share():
     assert plan_generate(plain()).dataset.name == "texts"
 
 
-def test_several_language_models_of_both_kinds_are_one_ensemble():
-    plan = plan_generate(plain(llms=[LOCAL, HTTP, {**HTTP, "temperature": None, "max_new_tokens": None}]))
-    assert [llm.kind for llm in plan.config.llms] == ["local", "http", "http"]
-
-
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -78,13 +73,3 @@ def test_who_gives_the_key_itself_is_told_so_without_showing_it(key):
     (problem,) = problems(llms=[{**HTTP, "key_variable": key}])
     assert "the name of an environment variable (capitals, digits and _), not the key itself" in problem
     assert "canary" not in problem
-
-
-def test_all_faults_are_reported_together():
-    found = problems(
-        size=0, shard="x", input=None, llms=[{"kind": "http"}, {"kind": "htp"}], gpu={**GPU, "device": "tpu"}
-    )
-    where = [problem.partition(":")[0] for problem in found]
-    assert sorted(where) == sorted(
-        ["size", "shard", "input", "llms[0].url", "llms[0].model", "llms[1].kind", "gpu.device"]
-    )

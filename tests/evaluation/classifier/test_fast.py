@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 from embedrun.evaluation.classifier import stratified
 from embedrun.evaluation.classifier.fast import KFOLD, NESTED, fast_kfold, fast_nested, fast_split
@@ -61,36 +60,12 @@ def test_kfold_of_several_classes_is_the_plain_loop():
     assert found.test == round(100 * np.mean(predicted == test_labels), 2)
 
 
-def test_split_takes_the_regulariser_that_is_best_on_dev():
-    sets = [part for rows, seed in ((1500, 0), (60, 1), (60, 2)) for part in made_up(2, rows, seed)]
-    train, labels, dev, dev_labels, test, test_labels = sets
-    found = fast_split(*sets)
-    scores = [round(100 * model(value, train, labels).score(dev, dev_labels), 2) for value in NESTED]
-    assert found.chosen == [NESTED[int(np.argmax(scores))]]
-    assert found.dev == max(scores)
-    assert found.test == round(100 * model(found.chosen[0], train, labels).score(test, test_labels), 2)
-
-
 def test_of_equal_regularisers_the_first_is_chosen():
     vectors = np.repeat([[-1.0, 0.0], [1.0, 0.0]], 20, axis=0).astype(np.float32)
     labels = np.repeat([0, 1], 20)
     assert fast_nested(vectors, labels).chosen == [0.25] * 10
     assert fast_kfold(vectors, labels, vectors, labels).chosen == [0.5]
     assert fast_split(*[vectors, labels] * 3).chosen == [0.25]
-
-
-def test_threads_change_nothing_and_stay_as_they_were():
-    vectors, labels = made_up(3, 100)
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            found.append(fast_nested(vectors, labels))
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-    assert (found[0].test, found[0].dev) == (found[1].test, found[1].dev)
-    assert found[0].predicted.tolist() == found[1].predicted.tolist()
 
 
 def test_large_vectors_are_as_accurate_as_short_ones():

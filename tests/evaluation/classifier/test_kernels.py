@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from plain_classifier import fit as plain_fit
 
 from embedrun.evaluation.classifier import Permutations
@@ -95,30 +94,3 @@ def test_every_classifier_is_counted_once(engine: Engine):
     start = initial(SEED, 16, 2)
     engine(features, labels, fits, Permutations(SEED, EPOCHS), start, counted.append)
     assert sum(counted) == 7
-
-
-@pytest.mark.parametrize("engine", engines())
-def test_the_number_of_threads_changes_nothing_and_stays(engine: Engine):
-    features, labels = made_up(140, 16, 2)
-    fits = [hold_out(140, first, first + 20) for first in range(0, 120, 20)]
-    before = torch.get_num_threads()
-    found = {}
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            found[threads] = train(engine, features, labels, fits)
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-    for alone, threaded in zip(found[1], found[3], strict=True):
-        for one, other in zip(alone, threaded, strict=True):
-            agree(one, other)
-
-
-def test_the_compiled_exponential_is_exact_to_single_precision():
-    pytest.importorskip("numba")
-    from embedrun.evaluation.classifier.kernels import exp
-
-    for value in (0.0, -1e-6, -0.3, -1.0, -17.25, -80.0):
-        assert exp(np.float32(value)) == pytest.approx(np.exp(np.float64(np.float32(value))), rel=3e-7)
-    assert exp(np.float32(-500.0)) < 1e-37

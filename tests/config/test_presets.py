@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from embedrun.config import presets
 from embedrun.config.presets import choices_of, left_open
 
@@ -63,8 +61,6 @@ name: x
 """
 
 
-def head(name: str) -> str:
-    return (presets.folder() / "experiment" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in():
@@ -87,16 +83,3 @@ def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open():
         found = left_open([name])
         assert found, name
         assert all(choice for one in found for choice in one.choices), name
-
-
-@pytest.mark.parametrize(
-    ("name", "choice"),
-    [
-        ("study", "weights 1 / 1 / 1 of AnglE"),
-        ("study_raoe", "the teacher is the student's own uncut model"),
-        ("angle_stsb", "100 warm-up steps, as in the released script"),
-        ("raoe_s1_bert", "jina-embeddings-v3 as jinaai/jina-embeddings-v3-hf"),
-    ],
-)
-def test_a_choice_of_ours_is_not_taken_for_the_papers(name: str, choice: str):
-    assert any(one.startswith(choice) for one in choices_of(head(name)))

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedrun.evaluation import geometry
 from embedrun.evaluation.geometry import (
     Geometry,
     alignment,
@@ -51,14 +50,6 @@ def test_uniformity_of_four_vectors_at_right_angles():
     expected = math.log((4 * math.exp(-4) + 2 * math.exp(-8)) / 6)
     assert expected == pytest.approx(-4.3964, abs=1e-4)
     assert uniformity(FOUR) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("count", [8, 9])
-def test_uniformity_in_blocks_is_the_formula_of_wang_and_isola(monkeypatch, count):
-    monkeypatch.setattr(geometry, "_BLOCK", 4)
-    vectors = unit(count)
-    expected = torch.pdist(torch.from_numpy(vectors)).square().mul(-2).exp().mean().log()
-    assert uniformity(vectors) == pytest.approx(float(expected), abs=1e-12)
 
 
 def test_anisotropy_is_the_mean_cosine_of_different_vectors():

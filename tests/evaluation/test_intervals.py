@@ -12,7 +12,6 @@ from embedrun.evaluation.intervals import (
     Comparison,
     average,
     differences,
-    figure,
     interval,
     mean_interval,
     resamples,
@@ -20,7 +19,6 @@ from embedrun.evaluation.intervals import (
     swapped_mean,
     swapped_ranks,
 )
-from embedrun.evaluation.scores import spearman
 
 
 def judged(*arguments: Any, **options: Any) -> Comparison:
@@ -181,18 +179,6 @@ def test_the_average_is_unweighted_and_surer_than_its_parts():
     # Independent errors add in squares: half the root of the sum of the squared widths.
     width = math.hypot(first.high - first.low, second.high - second.low) / 2
     assert whole.high - whole.low == pytest.approx(width, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("kind", "predicted", "gold", "expected"),
-    [
-        ("correlation", PAIRED_A, PAIRED_GOLD, 100 * spearman(PAIRED_A, PAIRED_GOLD)),
-        ("accuracy", np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2]), 75),
-        ("correct", np.array([0, 0, 0, 1]), None, 25),
-    ],
-)
-def test_the_figure_of_one_model(kind, predicted, gold, expected):
-    assert figure(kind, predicted, gold) == pytest.approx(expected, abs=1e-9)
 
 
 def test_columns_that_do_not_fit_are_refused():

@@ -322,13 +322,3 @@ def test_a_template_takes_braces_of_the_text_as_they_are():
     assert filled("in {text}, {0} {", "a {text} b") == "in a {text} b, {0} {"
     assert filled("before: ", "a") == "before: a"
     assert filled(None, "{text}") == "{text}"
-
-
-def test_similarity_is_the_cosine_of_every_two_or_of_each_pair():
-    adapter = EncodeAdapter(Lengths())
-    left, right = np.array([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[0.0, 2.0], [6.0, 8.0], [0.0, 0.0]])
-    torch.testing.assert_close(
-        adapter.similarity(left, right), torch.tensor([[0.0, 0.6, 0.0], [0.8, 1.0, 0.0]])
-    )
-    torch.testing.assert_close(adapter.similarity_pairwise(left, right[:2]), torch.tensor([0.0, 1.0]))
-    torch.testing.assert_close(adapter.similarity(left[0], right[1]), torch.tensor([[0.6]]))

@@ -10,7 +10,6 @@ from torch import Tensor
 from embedrun.evaluation import senteval
 from embedrun.evaluation.classifier import Outcome, examples, stratified
 from embedrun.evaluation.classifier.paper import paper_nested
-from embedrun.evaluation.intervals import mean_interval
 from embedrun.evaluation.senteval import TASKS, Senteval, TaskName, f1
 from embedrun.rows import Rows
 
@@ -95,13 +94,6 @@ def test_the_average_is_there_for_all_seven_tasks_only():
     fewer = Senteval(tasks=list(TASKS[1:]), seeds=seeds).score(given(Senteval()), encode)
     assert not any("/avg/" in key for key in fewer.scores)
     assert fewer.main == "senteval/cr/accuracy_paper"
-
-
-@pytest.mark.usefixtures("told")
-def test_the_interval_is_that_of_the_rows_that_are_right():
-    found = Senteval(tasks=["cr"]).score(given(Senteval()), encode)
-    low, high = mean_interval(np.array([1.0, 1.0, 0.0, 1.0]), seed=[0, 1])  # sorted: a, a b, a b c, a b c d
-    assert found.intervals == {"senteval/cr/accuracy_paper": (100 * low, 100 * high)}
 
 
 @pytest.mark.usefixtures("told")

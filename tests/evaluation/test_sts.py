@@ -25,24 +25,16 @@ def rows(name: str, right: str, gold: list[float], subset: list[str] | None = No
     return Rows(name, "test", "pair", texts, {"score": np.array(gold)}, subset or [])
 
 
-@pytest.mark.parametrize("how", ["all", "mean", "wmean"])
-def test_golden_aggregation(how):
+def test_golden_aggregation_and_subsets():
     (case,) = [case for case in GOLDEN["cases"] if case["id"] == "sts_aggregation"]
-    subsets = case["inputs"]["subsets"]
+    subsets, expected = case["inputs"]["subsets"], case["expected"]
     system = np.concatenate([values["system"] for values in subsets.values()])
     gold = np.concatenate([values["gold"] for values in subsets.values()])
     names = [name for name, values in subsets.items() for _ in values["gold"]]
-    assert aggregate(system, gold, names, how) == pytest.approx(100 * case["expected"][how], abs=1e-4)
-
-
-def test_golden_subsets():
-    (case,) = [case for case in GOLDEN["cases"] if case["id"] == "sts_aggregation"]
-    subsets = case["inputs"]["subsets"]
-    system = np.concatenate([values["system"] for values in subsets.values()])
-    gold = np.concatenate([values["gold"] for values in subsets.values()])
-    names = [name for name, values in subsets.items() for _ in values["gold"]]
-    expected = {name: 100 * value for name, value in case["expected"]["per_subset"].items()}
-    assert by_subset(system, gold, names) == pytest.approx(expected, abs=1e-4)
+    for how in ("all", "mean", "wmean"):
+        assert aggregate(system, gold, names, how) == pytest.approx(100 * expected[how], abs=1e-4)
+    each = {name: 100 * value for name, value in expected["per_subset"].items()}
+    assert by_subset(system, gold, names) == pytest.approx(each, abs=1e-4)
 
 
 def test_a_subset_without_a_correlation_makes_the_mean_undefined_and_not_the_whole():
@@ -92,14 +84,6 @@ def test_parts_of_stsb_and_sickr_are_never_averaged():
     pairs = rows("stsb", "bcdb", [3, 2, 1, 0], ["x", "x", "y", "y"])
     found = Sts(sets=["stsb"], aggregation=["all", "mean"]).score({"stsb": pairs}, encode).scores
     assert found["sts/stsb/spearman_mean"] == found["sts/stsb/spearman"]
-
-
-def test_predictions_hold_gold_score_and_subset_of_every_pair():
-    pairs = rows("sts", "bc", [3, 2], ["x", "y"])
-    (columns,) = Sts(sets=["sts12"]).score({"sts12": pairs}, encode).predictions.values()
-    assert columns["gold"] == [3, 2]
-    assert columns["score"] == pytest.approx([math.cos(0.2), math.cos(0.6)])
-    assert columns["subset"] == ["x", "y"]
 
 
 def test_pearson_and_subsets_have_keys_of_their_own():

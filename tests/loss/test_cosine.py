@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from embedrun.loss.cosine import (
     angle,
@@ -36,12 +35,6 @@ def test_direction_does_not_depend_on_the_scale(scale: float):
     unit.sum().backward()
     assert vectors.grad is not None
     torch.testing.assert_close(vectors.grad * scale, torch.tensor([[0.032, -0.024]]))
-
-
-def test_cosine_of_opposite_right_angled_and_zero_vectors():
-    left = torch.tensor([[2.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
-    right = torch.tensor([[-5.0, 0.0], [0.0, 7.0], [1.0, 1.0]])
-    assert cosine(left, right).tolist() == [-1.0, 0.0, 0.0]
 
 
 def test_angles_in_radians():
@@ -80,46 +73,8 @@ def test_cosine_of_every_row_with_every_column():
     torch.testing.assert_close(cosines(rows, columns), torch.tensor([[1.0, 0.6, -1.0], [0.0, 0.0, 0.0]]))
 
 
-def by_definition(left: Tensor, right: Tensor) -> dict[str, Tensor]:
-    """Each from unit vectors, step by step, for backpropagation through the steps."""
-    u, v = left / left.norm(dim=1, keepdim=True), right / right.norm(dim=1, keepdim=True)
-    z, w = (torch.complex(*one.chunk(2, dim=1)) for one in (u, v))
-    return {
-        "cosine": (u * v).sum(dim=1),
-        "turned": (z.conj() * (1 + 1j) * w).sum(dim=1).real,
-        "angle": 2 * torch.atan2((u - v).norm(dim=1), (u + v).norm(dim=1)),
-    }
-
-
-PAIRS = {"cosine": cosine, "turned": turned_cosine, "angle": angle}
-
-
-def pairs_at_all_angles(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """60 pairs of 8 dimensions, 1 to 179 degrees apart, of lengths 3 and 0.2."""
-    generator = torch.Generator().manual_seed(6)
-    basis = torch.linalg.qr(torch.randn(60, 8, 2, dtype=torch.float64, generator=generator)).Q  # (60, 8, 2)
-    turn = torch.linspace(1, 179, 60, dtype=torch.float64)[:, None].deg2rad()  # (60, 1)
-    left, right = 3 * basis[..., 0], 0.2 * (turn.cos() * basis[..., 0] + turn.sin() * basis[..., 1])
-    return left.to(dtype).requires_grad_(), right.to(dtype).requires_grad_()
-
-
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-5)], ids=str)
-def test_value_and_gradients_of_a_pair_are_those_of_the_plain_steps(
-    name: str, dtype: torch.dtype, tolerance: float
-):
-    views = pairs_at_all_angles(dtype)
-    exact = [one.detach().double().requires_grad_() for one in views]
-    found, expected = PAIRS[name](*views), by_definition(exact[0], exact[1])[name]
-    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
-    weight = torch.linspace(-1, 1, 60, dtype=torch.float64)
-    gradients = torch.autograd.grad(found, views, weight.to(dtype))
-    for one, other in zip(gradients, torch.autograd.grad(expected, exact, weight), strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_pair_with_a_bad_entry_is_nan_and_the_others_are_not(name: str):
-    left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
+def test_pair_with_a_bad_entry_is_nan_and_the_others_are_not():
+    left, right = torch.eye(4), torch.ones(4, 4)
     left[3, 0] = math.nan
-    assert PAIRS[name](left, right).isnan().nonzero().flatten().tolist() == [3]
+    for function in (cosine, turned_cosine, angle):
+        assert function(left, right).isnan().tolist() == [False, False, False, True]

@@ -26,11 +26,6 @@ def test_gate_decides_where_label_and_score_disagree(gate: Gate, expected: float
     torch.testing.assert_close(loss, torch.tensor(math.log(expected)))
 
 
-def test_scale_multiplies_the_angles():
-    loss = GatedAngular(scale=3.0, gate="label")(LEFT[:2], RIGHT[:2], LABEL[:2])
-    torch.testing.assert_close(loss, torch.tensor(math.log(1 + TURN**3)))
-
-
 @pytest.mark.parametrize(
     ("gate", "active", "violated"),
     [

@@ -8,25 +8,9 @@ from torch import Tensor, nn
 from embedrun.loss import mix as module
 from embedrun.loss.angle import Angle
 from embedrun.loss.cosent import Cosent
-from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.infonce import Infonce
 from embedrun.loss.mix import Mix
 from embedrun.loss.rank_distillation import RankDistillation
-
-
-class Product(nn.Module):
-    """Records what it is called with; a matrix product is what autocast lowers."""
-
-    def forward(self, left: Tensor, weight: Tensor, label: Tensor | None = None) -> Tensor:
-        self.seen = (left.dtype, weight, label)
-        product = left @ left.T  # (rows, rows)
-        self.computed = product.dtype
-        return product.sum()
-
-
-@pytest.fixture
-def product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.family, "find", lambda kind, name: {"product": Product}[name])
 
 
 def batch(dtype: torch.dtype = torch.float64) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -90,13 +74,6 @@ def test_term_of_weight_zero_is_not_made():
     assert list(mix(embeddings, targets)[1]) == ["cosent"]
 
 
-def test_optional_targets_reach_the_term_when_they_are_there():
-    embeddings, targets = batch()
-    _, values = Mix({"in_batch_negatives": {}})(embeddings, targets)
-    expected = InBatchNegatives()(*embeddings.values(), *targets.values())
-    torch.testing.assert_close(values["in_batch_negatives"], expected.detach())
-
-
 def test_missing_view_or_target_is_named():
     embeddings, targets = batch()
     mix = Mix({"first": {"name": "cosent"}})
@@ -106,18 +83,6 @@ def test_missing_view_or_target_is_named():
         mix({"left": embeddings["left"]}, targets)
     with pytest.raises(ValueError, match="Mix: first needs the view left, got none"):
         mix({}, targets)
-
-
-@pytest.mark.usefixtures("product")
-def test_every_term_computes_in_float32_under_autocast():
-    mix = Mix({"product": {}})
-    weight = torch.ones(2)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        total, _ = mix({"left": torch.ones(2, 2, dtype=torch.bfloat16)}, {"weight": weight})
-    term = mix.terms["product"]
-    assert isinstance(term, Product)
-    assert term.seen == (torch.float32, weight, None)
-    assert term.computed == total.dtype == torch.float32
 
 
 @pytest.mark.parametrize("weight", [-1, math.nan, math.inf])

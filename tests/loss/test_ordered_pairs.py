@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 from torch import Tensor
 
-from embedrun.loss.ordered_pairs import Ties, log_sum_over_ordered_pairs, ranks, shares_of_pairs
+from embedrun.loss.ordered_pairs import Ties, log_sum_over_ordered_pairs, shares_of_pairs
 
 Loss = Callable[[Tensor], Tensor]
 ALL_TIES = ("average", "min", "dense", "ordinal")
@@ -138,8 +138,3 @@ def test_shares_count_ordered_pairs_and_those_that_the_values_contradict():
     assert violated.item() == pytest.approx(3 / 5)
     active, violated = shares_of_pairs(torch.ones(1), torch.zeros(1, 1, dtype=torch.bool))
     assert (active.item(), violated.item()) == (0, 0)
-
-
-@given(st.lists(st.integers(0, 9), max_size=60), st.sampled_from(ALL_TIES))
-def test_ranks_are_those_of_scipy(scores: list[int], ties: Ties):
-    assert ranks(torch.tensor(scores, dtype=torch.int64), ties).tolist() == rankdata(scores, ties).tolist()

@@ -12,7 +12,6 @@ from embedrun.loss.terms import (
     Pass,
     needs,
     passes,
-    source,
     with_negatives,
 )
 
@@ -63,11 +62,6 @@ def test_change_keeps_what_it_does_not_name():
         "text": Pass("text", draw=2, max_length=16),
         "negative": Pass("right"),
     }
-
-
-def test_two_passes_of_one_view_take_the_place_of_two_views():
-    ways = passes(Angle, {"left": "text", "right": {"view": "text", "draw": 1}})
-    assert [way.key for way in ways.values()] == ["text", "text#1"]
 
 
 def test_optional_view_can_be_left_out_and_a_necessary_one_cannot():
@@ -122,11 +116,3 @@ def test_a_term_of_one_negative_takes_the_first_alone_and_refuses_more():
     assert with_negatives(Outside, chosen, 3)["negative"] == Pass("negative_3")
     with pytest.raises(ValueError, match="takes one hard negative of a row, and the rows have 3"):
         with_negatives(Outside, passes(Outside), 3)
-
-
-def test_targets_of_a_view_follow_it_to_its_source():
-    ways = passes(Angle, {"left": "text", "right": {"view": "text", "draw": 1}})
-    assert source("left_teacher", ways) == source("right_teacher", ways) == "text_teacher"
-    assert source("right_identity", ways) == "text_identity"
-    assert source("score", ways) == "score"
-    assert source("negative_teacher", ways) == "negative_teacher"  # no such parameter

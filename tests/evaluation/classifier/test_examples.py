@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.classifier import Permutations, examples, stratified
+from embedrun.evaluation.classifier import examples, stratified
 from embedrun.rows import Rows
 
 
@@ -54,20 +54,3 @@ def test_every_fold_holds_out_its_share_of_each_class():
     labels = np.array([1] * 6 + [0] * 4)
     held_out = [labels[out] for _, out in stratified(labels, 2, seed=0)]
     assert [sorted(classes.tolist()) for classes in held_out] == [[0, 0, 1, 1, 1]] * 2
-
-
-def test_rounds_go_on_where_the_last_one_ended_whatever_they_are_asked_for():
-    generator = np.random.RandomState(7)
-    wanted = [generator.permutation(9) for _ in range(6)]
-    permutations = Permutations(7, epochs=2)
-    np.testing.assert_array_equal(permutations.round(2, 9, drawn=0), wanted[4:6])
-    np.testing.assert_array_equal(permutations.round(0, 9, drawn=0), wanted[:2])
-
-
-def test_the_permutation_before_training_comes_from_the_same_generator():
-    generator = np.random.RandomState(7)
-    first, wanted = generator.permutation(10), generator.permutation(9)
-    permutations = Permutations(7, epochs=1)
-    np.testing.assert_array_equal(permutations.first(10), first)
-    np.testing.assert_array_equal(permutations.round(0, 9, drawn=10)[0], wanted)
-    assert not np.array_equal(permutations.round(0, 9, drawn=0)[0], wanted)

@@ -40,12 +40,6 @@ def hold_out(rows: int, first: int, last: int, decays: tuple[float, ...] = DECAY
     return Fit(np.delete(every, np.s_[first:last]), every[first:last], decays)
 
 
-def agree(found: Fitted, wanted: Fitted) -> None:
-    assert found.accuracy == wanted.accuracy
-    assert found.rounds == wanted.rounds
-    np.testing.assert_allclose(found.weights, wanted.weights, atol=1e-4)
-
-
 @pytest.mark.parametrize("engine", engines())
 @pytest.mark.parametrize(("dim", "classes"), [(21, 2), (10, 4)])
 def test_every_classifier_is_that_of_a_plain_fit(engine: Engine, dim: int, classes: int):
@@ -71,26 +65,3 @@ def test_a_classifier_that_holds_out_rows_by_itself_is_that_of_a_plain_fit(engin
     assert (found.accuracy, found.rounds) == (plain.accuracy, plain.rounds)
     np.testing.assert_allclose(found.weights[:, :-1], plain.model.weight.detach().numpy(), atol=1e-4)
     np.testing.assert_array_equal(found.predict(features), plain.predict(features))
-
-
-@pytest.mark.parametrize("engine", engines())
-def test_what_is_trained_beside_it_does_not_change_a_classifier(engine: Engine):
-    features, labels = made_up(140, 16, 3)
-    fits = [hold_out(140, first, first + 9 + first % 5) for first in range(0, 120, 10)]
-    fits += [hold_out(140, 0, 80, DECAYS[:1])]  # fewer minibatches and classifiers
-    together = train(engine, features, labels, fits)
-    for place in (3, 11, 12):
-        for one, other in zip(
-            train(engine, features, labels, [fits[place]])[0], together[place], strict=True
-        ):
-            agree(one, other)
-
-
-@pytest.mark.parametrize("engine", engines())
-def test_every_classifier_is_counted_once(engine: Engine):
-    features, labels = made_up(80, 16, 2)
-    counted: list[int] = []
-    fits = [hold_out(80, 0, 20), hold_out(80, 20, 40), hold_out(80, 0, 9, DECAYS[:1])]
-    start = initial(SEED, 16, 2)
-    engine(features, labels, fits, Permutations(SEED, EPOCHS), start, counted.append)
-    assert sum(counted) == 7

@@ -88,17 +88,6 @@ def test_one_fault_gives_one_line(changes: dict[str, Any], problem: str):
     assert problems(**changes) == [problem]
 
 
-def test_a_missing_group_and_a_missing_option_are_named():
-    config = plain()
-    del config["gpu"], config["backbone"]["name"]
-    checker = Checker()
-    assert checker.build(TrainConfig, config) is None
-    assert checker.problems == [
-        "backbone.name: no value given; pass backbone.name=...",
-        "gpu: no value given; pass gpu=...",
-    ]
-
-
 def test_all_faults_are_reported_together():
     assert len(problems(training__lr="x", training__epochs=-1, gpu__devise="cpu", seed=1.5, nam="x")) == 5
 

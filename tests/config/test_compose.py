@@ -189,12 +189,6 @@ def test_ones_own_rows_are_scored_on_their_test_split_or_not_at_all_unless_somet
     assert list(composed(request(*overrides)).config["evaluation"]["tasks"]) == tasks
 
 
-def test_what_stands_for_auto_is_known_beside_what_was_typed():
-    found = composed(request(*TEST, "evaluation=auto"))
-    assert (found.added, found.overrides) == (("evaluation=heldout",), (*TEST, "evaluation=auto"))
-    assert composed(request()).added == ()
-
-
 def test_files_of_presets_are_read_once_and_a_composition_cannot_change_them(monkeypatch):
     first = composed(request(QUICK, "seed=1", "loss=cosent"), strict=True)
     first.config["training"]["lr"] = None

@@ -3,7 +3,7 @@
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -36,25 +36,6 @@ def content(group: str, choice: str) -> dict[str, Any]:
 
 def test_every_option_says_its_unit():
     assert [f"{schema.__name__}.{item.name}" for schema, item in FIELDS if not item.metadata["unit"]] == []
-
-
-def test_every_default_obeys_its_own_type_and_bounds():
-    assert {schema.__name__: faults for schema in SCHEMAS if (faults := faults_of_defaults(schema))} == {}
-
-
-def faults_of_defaults(schema: type) -> list[str]:
-    required: dict[str, Any] = {}
-    for item in fields(schema):
-        if item.default == REQUIRED:
-            kind = get_type_hints(schema)[item.name]
-            empty = [] if get_origin(kind) is list else {}
-            named = get_args(kind)[0] if get_origin(kind) is Literal else "x" if kind is str else empty
-            required[item.name] = None if type(None) in get_args(kind) else named
-    checker = Checker()
-    checker.build(schema, required)
-    groups = {item.name for item in fields(schema) if is_dataclass(get_type_hints(schema)[item.name])}
-    # A group that is given empty lacks its own required options, and nothing else may be wrong.
-    return [text for text in checker.problems if text.partition(".")[0] not in groups]
 
 
 @pytest.mark.parametrize("group", CLOSED)

@@ -14,17 +14,6 @@ def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch):
     assert presets.folder() == inside
 
 
-def test_groups_are_folders_and_choices_are_files_both_sorted(tmp_path: Path):
-    for name in ("loss/b.yaml", "loss/a.yaml", "loss/notes.md", "table/angle/table2.yaml", "train.yaml"):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    (tmp_path / "empty").mkdir()
-    found = presets.groups(tmp_path)
-    assert found == {"loss": ["a", "b"], "table/angle": ["table2"]}
-    assert list(found) == ["loss", "table/angle"]
-
-
 def test_a_preset_is_what_it_builds_on_its_choices_and_its_own_options(tmp_path: Path):
     (tmp_path / "loss" / "own").mkdir(parents=True)
     (tmp_path / "loss" / "own" / "a.yaml").write_text(
@@ -59,8 +48,6 @@ HEAD = """# @package _global_
 #   Further in, but below no choice.
 name: x
 """
-
-
 
 
 def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in():

@@ -24,7 +24,6 @@ from embedrun.evaluation.mteb import (
     by_name,
     filled,
     isolated,
-    load,
     prompt_for,
     unavailable,
 )
@@ -254,14 +253,6 @@ def test_offline_what_is_not_in_the_cache_is_named_with_its_pinned_revision():
     assert problem.startswith(
         f"mteb task STSBenchmark: data set mteb/stsbenchmark-sts (revision {REVISION}) is not in the cache"
     )
-
-
-def test_a_copy_that_is_not_readable_is_named(tmp_path):
-    (tmp_path / "STSBenchmark").mkdir()
-    (tmp_path / "STSBenchmark" / "test.jsonl").write_text("not json\n", encoding="utf-8")
-    said = f"mteb/stsbenchmark-sts in {tmp_path}/STSBenchmark cannot be read"
-    with pytest.raises(DataError, match=said), isolated():
-        load(task("STSBenchmark"), tmp_path)
 
 
 TASK = SimpleNamespace(name="NFCorpus", type="Retrieval")

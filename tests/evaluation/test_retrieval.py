@@ -56,14 +56,6 @@ def test_the_scores_by_hand():
     }
 
 
-def test_the_first_of_the_others_gives_the_reciprocal_rank():
-    # For a: b, d, f, c; c is the fourth. For d: e, f, a, b; b is the fourth. For e: d, f.
-    rows = {"flickr30k": captions("flickr30k", "ac", "db", "ef")}
-    found = Retrieval(similarity="dot").score(rows, encode)
-    assert found.predictions["retrieval_flickr30k"]["rank"] == [4, 4, 2]
-    assert found.scores["retrieval/flickr30k/mrr"] == pytest.approx(100 / 3)  # (1/4 + 1/4 + 1/2) / 3
-
-
 def test_an_image_with_six_captions_needs_six():
     def correct(*images: str) -> list[int]:
         found = Retrieval(sets=["mscoco"]).score({"mscoco": captions("mscoco", *images)}, encode)
@@ -130,16 +122,6 @@ def test_ranks_count_what_is_nearer_the_query_itself_among_it():
 def test_without_the_query_what_stood_behind_it_moves_up():
     for ranks, query, others in (([1, 2, 5], 0, [1, 4]), ([6, 1, 4], 0, [1, 4]), ([3, 2, 9], 1, [2, 8])):
         assert ranks_of_others(np.array(ranks), query).tolist() == others
-
-
-@pytest.mark.parametrize("block", [1, 2**22])
-def test_equal_vectors_have_equal_products_wherever_they_stand(monkeypatch, block):
-    # A product of a matrix with one query alone sums some columns in another order.
-    monkeypatch.setattr(retrieval, "_BLOCK", block)
-    single = np.random.default_rng(0).standard_normal((301, 67)).astype(np.float32)
-    twice = np.concatenate([single, single[::-1]])  # (602, 67)
-    for ranks in member_ranks(twice, np.zeros(602, dtype=np.int64), np.arange(40)):
-        np.testing.assert_array_equal(ranks[301:][::-1], ranks[:301] + 1)
 
 
 def test_the_ranks_are_those_of_a_stable_sort_in_blocks_of_any_size(monkeypatch):

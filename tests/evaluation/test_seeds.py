@@ -34,16 +34,6 @@ def test_other_seeds_are_compared_by_welch():
     assert found.p == pytest.approx(1 - 2 / math.pi * math.atan(4))
 
 
-def test_a_seed_more_on_one_side_is_no_pairing():
-    # Variances of the means 2/2 and 1/3, 1 and 2 degrees of freedom below: (4/3)² / (1 + 1/18).
-    found = compared({1: 1, 2: 3}, {1: 6, 2: 7, 3: 8})
-    freedom, error = (4 / 3) ** 2 / (1 + 1 / 18), math.sqrt(4 / 3)
-    from scipy.stats import t
-
-    assert not found.paired
-    assert found.low == pytest.approx(5 - t.ppf(0.975, freedom) * error)
-
-
 def test_one_seed_has_no_interval():
     found = compared({1: 80.0}, {1: 81.0, 2: 83.0})
     assert found == OverSeeds(2.0, None, None, None, paired=False)

@@ -37,12 +37,6 @@ def test_golden_aggregation_and_subsets():
     assert by_subset(system, gold, names) == pytest.approx(each, abs=1e-4)
 
 
-def test_a_subset_without_a_correlation_makes_the_mean_undefined_and_not_the_whole():
-    system, gold = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])
-    assert math.isnan(aggregate(system, gold, ["x", "x", "y"], "mean"))
-    assert aggregate(system, gold, ["x", "x", "y"], "all") == pytest.approx(100)
-
-
 def test_each_set_is_read_from_its_test_split():
     assert Sts(sets=["stsb", "sts12", "sickr"]).sources() == {
         "stsb": Source("stsb", "test"),

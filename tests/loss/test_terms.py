@@ -103,12 +103,6 @@ def test_each_numbered_negative_goes_through_the_encoder_as_the_one_would():
     assert with_negatives(Several, passes(Several), 0) == passes(Several)
 
 
-def test_negatives_that_the_user_left_out_or_chose_stay_so():
-    for change in (None, "negative_2", "right"):
-        ways = passes(Several, {"negative": change})
-        assert with_negatives(Several, ways, 3) == ways
-
-
 def test_a_term_of_one_negative_takes_the_first_alone_and_refuses_more():
     first = {"text": Pass("text", draw=2), "negative": Pass("negative_1")}
     assert with_negatives(Outside, passes(Outside), 1) == first

@@ -81,3 +81,9 @@ def test_the_seed_alone_decides():
 def test_without_duplicates_there_is_nothing_to_make():
     with pytest.raises(DataError, match="no duplicate was found"):
         make_pairs([repository("o/r", 5, [])], negatives=1, shares=NONE, seed=1)
+
+
+def test_an_issue_with_the_text_of_the_group_is_no_negative():
+    twice = repository("o/r", 4, [(2, 1)], texts={3: "o/r 1"})
+    pairs = make_pairs([twice], negatives=1, shares=NONE, seed=1)["train"]
+    assert [pair for pair in pairs if not pair.score] == [Pair("o/r", 2, 4, 0)]

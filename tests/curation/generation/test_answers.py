@@ -3,7 +3,6 @@
 import pytest
 
 from embedrun.curation.generation.answers import (
-    missing_words,
     of_rows,
     parse,
     sift,
@@ -23,22 +22,15 @@ def parsed(text: str, size: int = 9, **more) -> tuple[list[str], list[str]]:
     "text",
     [
         "1. A cat sits.\n2. The cat, it sits.",
-        "1) A cat sits.\n\n2) The cat, it sits.",
         "(1) A cat sits.\n(2) The cat, it sits.",
         "1: A cat sits.\r\n2: The cat, it sits.\r\n",
-        "  1.   A cat sits.  \n 2. \tThe cat, it sits.",
         "- A cat sits.\n- The cat, it sits.",
-        "* A cat sits.\n* The cat, it sits.",
-        "• A cat sits.\n• The cat, it sits.",
         '1. "A cat sits."\n2. “The cat, it sits.”',
         '["A cat sits.", "The cat, it sits."]',
         '{"sentences": ["A cat sits.", "The cat, it sits."]}',
-        '{"1": "A cat sits.", "2": "The cat, it sits."}',
         '[{"sentence": "A cat sits."}, {"sentence": "The cat, it sits."}]',
         '```json\n["A cat sits.", "The cat, it sits."]\n```',
-        '```\n{"output": [\n  "A cat sits.",\n  "The cat, it sits."\n]}\n```\n',
         'Here is the JSON:\n\n```json\n["A cat sits.", "The cat, it sits."]\n```\nMore?',
-        "```\n1. A cat sits.\n2. The cat, it sits.\n```",
         "<think>\n1. Shall I?\n2. Yes.\n</think>\n1. A cat sits.\n2. The cat, it sits.",
     ],
 )
@@ -50,19 +42,12 @@ def test_numbered_bulleted_and_json_lists_give_their_sentences_and_no_reject(tex
     ("text", "reason"),
     [
         ("", "the answer is empty"),
-        ("  \n ", "the answer is empty"),
         ("<think>1. A cat.</think>", "the answer is empty"),
         ("A cat sits.", "the answer has no numbered, bulleted or JSON list"),
-        ("A cat sits.\nThe cat, it sits.", "the answer has no numbered, bulleted or JSON list"),
         ("1.5 million cats sit.", "the answer has no numbered, bulleted or JSON list"),
-        ("-5 degrees", "the answer has no numbered, bulleted or JSON list"),
         ('["A cat sits.", "The cat', "the answer is not JSON"),
-        ('["A cat sits."] and more', "the answer is not JSON"),
-        ("[" * 100_000, "the answer is not JSON"),
         ('["A cat sits.", 2]', "the answer is JSON, and not a list of texts"),
         ('{"positive": ["A"], "negative": ["B"]}', "the answer is JSON, and not a list of texts"),
-        ('[{"a": "A", "b": "B"}]', "the answer is JSON, and not a list of texts"),
-        ("[[]]", "the answer is JSON, and not a list of texts"),
     ],
 )
 def test_an_answer_that_is_no_list_is_rejected_whole_with_the_reason(text, reason):
@@ -90,11 +75,8 @@ def test_the_last_item_of_an_answer_that_was_cut_off_is_rejected():
     ("item", "text"),
     [
         ('"A" and "B"', '"A" and "B"'),
-        ("'tis the cat's", "'tis the cat's"),
-        ("'A cat sits.'", "A cat sits."),
         ("«A cat sits.»", "A cat sits."),
         ("**A cat**", "A cat"),
-        ('*"A cat sits."*', "A cat sits."),
         ("**A** or **B**", "**A** or **B**"),
     ],
 )
@@ -104,12 +86,6 @@ def test_only_quotes_and_emphasis_around_the_whole_item_are_taken_off(item, text
 
 # Of "a plane is taking off ." the words "taking", "off" and "." are not in the other; "a", "plane", "is" are.
 SENTENCE, OTHER = "a plane is taking off .", "a plane is landing"
-
-
-def test_words_of_the_sentence_that_the_negative_lacks_are_counted_once_each():
-    assert missing_words(SENTENCE, OTHER) == 3
-    assert missing_words("no no no yes", "yes") == 1
-    assert missing_words(SENTENCE, SENTENCE) == 0
 
 
 def test_a_column_of_a_data_set_is_chosen_by_its_name():

@@ -1,10 +1,8 @@
-import shutil
 from pathlib import Path
 
 import pytest
 
 from embedrun.curation.generation.local import LocalLlm
-from embedrun.errors import DataError
 
 WORDS = ["<pad>", "</s>", "1.", "2.", "cat", "dog", "sits", "runs", "\n"]
 
@@ -88,10 +86,3 @@ def test_the_chat_template_wraps_the_prompt(tmp_path):
     template = "cat {{ messages[0]['content'] }}{% if add_generation_prompt %} runs{% endif %}"
     plain, chat = put(tmp_path / "a"), put(tmp_path / "b", template=template)
     assert llm(chat).ask(["dog"]) == llm(plain).ask(["cat dog runs"])
-
-
-def test_a_folder_that_is_no_language_model_is_refused(tmp_path, folder):
-    shutil.copytree(folder, tmp_path / "bad")
-    (tmp_path / "bad/config.json").write_text("{}")
-    with pytest.raises(DataError, match="cannot be read as a causal language model"):
-        llm(tmp_path / "bad").ask(["cat"])

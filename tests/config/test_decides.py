@@ -5,7 +5,6 @@ from itertools import combinations
 import pytest
 
 from embedrun.config.decides import COMMANDS, decides, decisive, declared
-from embedrun.config.options import DECIDES
 
 CONFIG = {
     "name": "first",
@@ -36,10 +35,6 @@ def test_commands_agree_on_the_options_that_they_share():
         first, second = dict(declared(one)), dict(declared(other))
         shared = first.keys() & second.keys()
         assert {path: first[path] for path in shared} == {path: second[path] for path in shared}
-
-
-def test_every_word_is_that_of_an_option():
-    assert {word for command in COMMANDS for _, word in declared(command)} == set(DECIDES)
 
 
 def test_what_decides_less_than_is_asked_for_is_left_out():
@@ -95,12 +90,5 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
         ("split", {"train": 1.0}),
     ):
         assert decisive({"dataset": {**own, **later, name: value}}) == {"dataset": {**own, name: value}}
-    model = {"name": "m", "revision": None}
-    for plain in ({"backbone": model}, {"model": "m", "seed": 1}):
-        group = plain.get("backbone", plain)
-        for layers in (None, 0, 3):
-            now = {**group, "layers": layers}
-            found = decisive({"backbone": now} if "backbone" in plain else now)
-            assert (found == decisive(plain)) == (layers is None)
     for other in ({"dataset": {"name": "of_a_package", **later}}, {"newer": {**own, **later}}):
         assert decisive(other) == other

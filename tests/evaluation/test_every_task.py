@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from embedrun import family
+from embedrun.evaluation import mteb
 
 # Options that mean nothing, and what is said of them.
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -38,6 +39,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("sts", {"interval_draws": -1}, "interval_draws must be 0, .* got -1"),
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _imported():
+    mteb.package()  # takes seconds, which are no test's own
 
 
 def test_every_task_is_here():

@@ -86,12 +86,6 @@ def test_the_options_say_what_is_positive_and_where_the_zone_begins():
     assert found.notes["saturated_from"] == 0.5
 
 
-def test_a_sentence_counts_once_however_often_it_stands_there():
-    once = Geometry().score(rows(PAIRS), encode).scores
-    again = Geometry().score(rows([*PAIRS, *PAIRS]), encode).scores
-    assert again == pytest.approx(once)
-
-
 @pytest.mark.parametrize("bad", ["zero", "nan"])
 def test_a_vector_without_a_direction_is_left_out_with_its_pairs_and_counted(bad):
     whole = Geometry().score(rows([*PAIRS, (bad, "e", 5.0), (bad, "n", 0.0)]), encode)

@@ -61,17 +61,6 @@ def test_all_tasks_share_one_pass_over_the_distinct_sentences_in_order_of_appear
     assert found["two"].scores == {"sum": 4.0}
 
 
-def test_a_task_with_clean_rows_is_scored_again_on_these_with_the_same_vectors():
-    encode = Recorder()
-    given = {"one": {"all": rows(["a", "a"], ["bb", "ccc"])}, "two": {"all": rows(["a"], ["dddd"])}}
-    clean = {"one": {"all": np.array([False, True])}}
-    found = score_all({"one": Lengths(), "two": Lengths()}, given, encode, clean)
-    assert len(encode.calls) == 1
-    assert found["one"].scores == {"sum": 5.0, "sum_clean": 3.0}
-    assert found["one"].predictions["seen"]["vector"] == [[2.0], [3.0]]
-    assert found["two"].scores == {"sum": 4.0}
-
-
 class Split(Lengths):
     """One part a source, and their sum."""
 

@@ -5,10 +5,6 @@ import pytest
 from embedrun.evaluation.seeds import OverSeeds, Spread, compared
 
 
-def test_a_spread_of_nothing_is_none():
-    assert Spread.of([]) is None
-
-
 def test_a_spread_divides_by_n_minus_one():
     assert Spread.of([1.0, 3.0]) == Spread(2.0, math.sqrt(2), 2)
     assert Spread.of([1.0]) == Spread(1.0, None, 1)

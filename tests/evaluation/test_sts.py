@@ -74,12 +74,6 @@ def test_one_undefined_set_makes_the_average_undefined():
     assert found["sts/sts12/spearman"] == pytest.approx(100)
 
 
-def test_parts_of_stsb_and_sickr_are_never_averaged():
-    pairs = rows("stsb", "bcdb", [3, 2, 1, 0], ["x", "x", "y", "y"])
-    found = Sts(sets=["stsb"], aggregation=["all", "mean"]).score({"stsb": pairs}, encode).scores
-    assert found["sts/stsb/spearman_mean"] == found["sts/stsb/spearman"]
-
-
 def test_pearson_and_subsets_have_keys_of_their_own():
     task = Sts(sets=["sts12"], aggregation=["all", "wmean"], metrics=["spearman", "pearson"], subsets=True)
     found = task.score({"sts12": rows("sts", "bcdbc", [3, 2, 1, 5, 4], ["x", "x", "x", "y", "y"])}, encode)

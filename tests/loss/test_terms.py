@@ -47,15 +47,6 @@ def test_needs_are_read_from_the_signature_of_forward():
     assert needs(Angle()) == needs(Angle)
 
 
-def test_key_names_what_is_unusual_about_a_pass():
-    assert Pass("left").key == "left"
-    assert Pass("left", dropout=False).key == "left-dropout"
-    assert Pass("left", draw=3, max_length=32).key == "left#3[:32]"
-    # Without dropout every draw is the same.
-    assert Pass("text", draw=4, dropout=False) == Pass("text", dropout=False)
-    assert Pass("text", draw=4) != Pass("text")
-
-
 def test_change_keeps_what_it_does_not_name():
     changes = {"text": {"max_length": 16}, "negative": "right"}
     assert passes(Outside, changes) == {

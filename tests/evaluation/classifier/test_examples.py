@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.classifier import examples, stratified
+from embedrun.evaluation.classifier import examples
 from embedrun.rows import Rows
 
 
@@ -48,9 +48,3 @@ def test_texts_are_their_words_and_only_those_that_change_are_encoded_anew():
     found = examples(texts(["x", "a  b ", ""], [0, 0, 0]), seen)
     assert calls == [["x", "a  b ", ""], ["a b"]]
     assert found.features[:, 0].tolist() == [0, 1, 3]
-
-
-def test_every_fold_holds_out_its_share_of_each_class():
-    labels = np.array([1] * 6 + [0] * 4)
-    held_out = [labels[out] for _, out in stratified(labels, 2, seed=0)]
-    assert [sorted(classes.tolist()) for classes in held_out] == [[0, 0, 1, 1, 1]] * 2

@@ -200,3 +200,9 @@ def test_files_of_presets_are_read_once_and_a_composition_cannot_change_them(mon
     assert read == []
     assert second.config == {**composed(request(QUICK, "seed=3", "loss=cosent")).config, "seed": 2}
     assert second.config["training"]["lr"] is not None
+
+
+def test_an_unknown_key_is_let_in_for_the_report_of_all_faults(refused):
+    said = refused("train", QUICK, "los=angle", "training.epochs=-1")
+    assert said.startswith("config has 2 problems:\n")
+    assert "los: unknown key; did you mean 'loss'?" in said

@@ -2,6 +2,7 @@ import importlib.metadata
 import json
 import math
 import os
+import sys
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
@@ -313,3 +314,9 @@ def test_a_template_takes_braces_of_the_text_as_they_are():
     assert filled("in {text}, {0} {", "a {text} b") == "in a {text} b, {0} {"
     assert filled("before: ", "a") == "before: a"
     assert filled(None, "{text}") == "{text}"
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    with pytest.raises(ValueError, match=r"pip install '\.\[mteb\]'"):
+        Mteb(tasks=["STSBenchmark"])

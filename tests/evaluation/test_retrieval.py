@@ -17,7 +17,6 @@ from embedrun.evaluation import retrieval
 from embedrun.evaluation.retrieval import (
     Retrieval,
     member_ranks,
-    ranks_of_others,
     strict,
     strict_accuracy,
 )
@@ -117,11 +116,6 @@ def test_ranks_count_what_is_nearer_the_query_itself_among_it():
     assert [ranks.tolist() for ranks in found] == [[1, 2, 5], [2, 1, 3]]
     assert [strict(ranks) for ranks in found] == [False, True]
     assert strict_accuracy(VECTORS, GROUP, [0, 3], "dot") == 0.5
-
-
-def test_without_the_query_what_stood_behind_it_moves_up():
-    for ranks, query, others in (([1, 2, 5], 0, [1, 4]), ([6, 1, 4], 0, [1, 4]), ([3, 2, 9], 1, [2, 8])):
-        assert ranks_of_others(np.array(ranks), query).tolist() == others
 
 
 def test_the_ranks_are_those_of_a_stable_sort_in_blocks_of_any_size(monkeypatch):

@@ -6,7 +6,6 @@ from typing import Any, Literal
 import pytest
 
 from embedrun.config import REQUIRED, Checker, TrainConfig
-from embedrun.config.check import describe, nearest
 
 
 def plain(**changes: Any) -> dict[str, Any]:
@@ -59,26 +58,19 @@ def test_a_valid_configuration_becomes_its_dataclass_with_defaults():
         ({"backbone__max_len": 64}, "backbone.max_len: unknown key; did you mean 'backbone.max_length'?"),
         ({"lr": 1e-5}, "lr: unknown key; did you mean 'training.lr'?"),
         ({"width": 8}, "width: unknown key; did you mean 'backbone.scratch.width'?"),
-        ({"trainning": {}}, "trainning: unknown key; did you mean 'training'?"),
         ({"zzz": 1}, "zzz: unknown key"),
         # types
         ({"training__batch_size": True}, "training.batch_size: expected a whole number, got True"),
-        ({"training__batch_size": 8.0}, "training.batch_size: expected a whole number, got 8.0"),
         ({"training__batch_size": "8"}, "training.batch_size: expected a whole number, got '8'"),
         ({"training__lr": "fast"}, "training.lr: expected a number, got 'fast'"),
-        ({"training__max_steps": 1.5}, "training.max_steps: expected a whole number or null, got 1.5"),
         ({"name": 5}, "name: expected text, got 5"),
         ({"gpu__deterministic": 1}, "gpu.deterministic: expected true or false, got 1"),
-        ({"gpu": "cpu"}, "gpu: expected a mapping, got 'cpu'"),
         ({"dataset": "toy"}, "dataset: expected a mapping, got 'toy'"),
-        ({"loss__terms": ["angle"]}, "loss.terms: expected a mapping, got ['angle']"),
         ({"pooling__first_layer": True}, "pooling.first_layer: expected one of 0, 1 or null, got True"),
         # bounds
         ({"training__lr": 0}, "training.lr: must be above 0, got 0.0"),
         ({"dataset__train_rows": 2**31}, "dataset.train_rows: must be at most 2147483647, got 2147483648"),
-        ({"gpu__threads": 10**23}, f"gpu.threads: must be at most 4096, got {10**23}"),
         ({"training__lr": float("nan")}, "training.lr: expected a finite number, got nan"),
-        ({"training__lr": 10**400}, "training.lr: expected a finite number, got inf"),
         ({"training__warmup_ratio": -0.5}, "training.warmup_ratio: must be at least 0, got -0.5"),
         ({"training__clip": 0.0}, "training.clip: must be above 0, got 0.0"),
         ({"backbone__scratch__dropout": 1}, "backbone.scratch.dropout: must be below 1, got 1.0"),
@@ -90,22 +82,10 @@ def test_a_valid_configuration_becomes_its_dataclass_with_defaults():
             "training.schedule: expected one of linear, cosine, constant, got 'liner'; "
             "did you mean 'linear'?",
         ),
-        ({"gpu__device": "npx"}, "gpu.device: expected one of auto, cpu, cuda, got 'npx'"),
     ],
 )  # fmt: skip
 def test_one_fault_gives_one_line(changes: dict[str, Any], problem: str):
     assert problems(**changes) == [problem]
-
-
-def test_a_missing_group_and_a_missing_option_are_named():
-    config = plain()
-    del config["gpu"], config["backbone"]["name"]
-    checker = Checker()
-    assert checker.build(TrainConfig, config) is None
-    assert checker.problems == [
-        "backbone.name: no value given; pass backbone.name=...",
-        "gpu: no value given; pass gpu=...",
-    ]
 
 
 def test_all_faults_are_reported_together():
@@ -116,25 +96,6 @@ def test_a_whole_number_is_a_number_and_becomes_one():
     value = built(training__lr=1).training.lr
     assert value == 1
     assert type(value) is float
-
-
-def test_null_is_accepted_where_the_option_says_so():
-    config = built(training__clip=None, training__max_steps=None, backbone__scratch=None)
-    assert config.training.clip is config.training.max_steps is config.backbone.scratch is None
-
-
-def test_faults_of_an_optional_group_have_its_whole_path():
-    assert problems(backbone__scratch__layer=3) == [
-        "backbone.scratch.layer: unknown key; did you mean 'backbone.scratch.layers'?"
-    ]
-
-
-def test_a_key_that_is_no_text_is_an_unknown_key_and_no_crash():
-    config = plain()
-    config["training"][7] = 1
-    checker = Checker()
-    checker.build(TrainConfig, config)
-    assert checker.problems == ["training.7: unknown key"]
 
 
 @dataclass
@@ -170,7 +131,6 @@ class Bare:
         (Term, {"temperature": 1}, []),
         (Term, {"temperature": 0.1, "side": "two", "sets": [1]}, []),
         (Term, {}, ["t.temperature: no value given; pass t.temperature=..."]),
-        (Term, {"temperature": REQUIRED}, ["t.temperature: no value given; pass t.temperature=..."]),
         (
             Term,
             {"temperature": 1, "temprature": 2},
@@ -185,7 +145,6 @@ class Bare:
             ["t.side: expected one of one, two, got 'tow'; did you mean 'two'?"],
         ),
         (Term, {"temperature": 1, "sets": [1, 2.5]}, ["t.sets[1]: expected a whole number, got 2.5"]),
-        (Bare, {}, []),
         (Bare, {"x": 1}, ["t.x: Bare has no such option (it has: none)"]),
     ],
 )
@@ -193,35 +152,3 @@ def test_options_are_held_against_the_constructor(cls: type, options: dict[Any, 
     checker = Checker()
     checker.signature(cls, options, "t")
     assert checker.problems == expected
-
-
-@pytest.mark.parametrize(
-    ("annotation", "words"),
-    [
-        (int | None, "a whole number or null"),
-        (list[float], "a list, each a number"),
-        (dict[str, Any], "a mapping"),
-        (Literal["a", "b"], "one of a, b"),
-        (bool, "true or false"),
-    ],
-)
-def test_types_are_described_in_plain_words(annotation: Any, words: str):
-    assert describe(annotation) == words
-
-
-@pytest.mark.parametrize(
-    ("word", "hint"),
-    [("traning", "; did you mean 'training'?"), ("gup", "; did you mean 'gpu'?"), ("elephant", ""), ("", "")],
-)
-def test_the_closest_choice_is_named_if_any_is_close(word: str, hint: str):
-    assert nearest(word, ["training", "gpu", "loss"]) == hint
-
-
-def test_without_choices_there_is_no_hint():
-    assert nearest("x", []) == ""
-
-
-def test_a_fault_that_was_found_twice_is_named_once():
-    checker = Checker()
-    checker.problems += ["a: wrong", "b: wrong", "a: wrong"]
-    assert checker.refusal().problems == ["a: wrong", "b: wrong"]

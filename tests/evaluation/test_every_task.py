@@ -1,34 +1,27 @@
 """What every evaluation task has: options that are held before anything is encoded."""
 
-import math
 from typing import Any
 
 import pytest
 
 from embedrun import family
+from embedrun.evaluation import mteb
 
 # Options that mean nothing, and what is said of them.
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("geometry", {"saturated_from": 1.0}, "saturated_from must be > 0 and < 1, got 1.0"),
-    ("geometry", {"saturated_from": math.nan}, "saturated_from must be > 0 and < 1"),
     ("geometry", {"positive_above": 5.0}, "positive_above must be >= 0 and < 5, got 5.0"),
     ("geometry", {"dropout_samples": 1}, r"dropout_samples must be 0 \(no map\) or at least 2, got 1"),
-    ("geometry", {"dropout_samples": -2}, "dropout_samples must be"),
     ("geometry", {"related": ["a", "a"]}, "related needs 2 to 6 different sentences, got 2 with 1 different"),
-    ("geometry", {"related": []}, "related needs 2 to 6"),
-    ("geometry", {"related": list("abcdefg")}, "related needs 2 to 6"),
     ("heldout", {"interval_draws": -2}, "interval_draws must be 0 .* got -2"),
-    ("mteb", {}, ".*either tasks, a list of names, or benchmark"),
     ("mteb", {"tasks": ["STS12"], "benchmark": "MTEB"}, ".*either tasks, a list of names, or benchmark"),
     ("mteb", {"tasks": ["STSBenchmrk"]}, "no task 'STSBenchmrk'; did you mean 'STSBenchmark'"),
-    ("mteb", {"tasks": ["STS99", "NFCorpvs"]}, "no task 'STS99'.*; no task 'NFCorpvs'"),
     ("mteb", {"benchmark": "MTEB(eng,v1)"}, r"no benchmark 'MTEB\(eng,v1\)'; did you mean 'MTEB\(eng, v1\)'"),
     ("mteb", {"benchmark": "MTEB", "splits": ["test"]}, ".*splits and languages of its own"),
     ("mteb", {"tasks": ["STS12"], "splits": ["dev"]}, r"STS12 has no split dev \(it has: test\)"),
     ("mteb", {"tasks": ["STS12"], "languages": ["deu"]}, "STS12 has nothing in the languages deu"),
     ("mteb", {"tasks": ["RenderedSST2"]}, ".*reads text and image"),
     ("mteb", {"tasks": ["STS12"], "prompts": {"STS13": ""}}, ".*'STS13' is neither.*; did you mean 'STS12'"),
-    ("mteb", {"tasks": ["STS12"], "prompts": {"Retrieval": ""}}, ".*'Retrieval' is neither a chosen task"),
     ("retrieval", {"sets": []}, "sets must name at least one of flickr30k, flickr8k, mscoco"),
     (
         "retrieval",
@@ -38,14 +31,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("retrieval", {"recall_at": [5, 0]}, r"recall_at must be whole numbers > 0, got \[5, 0\]"),
     ("senteval", {"tasks": []}, "tasks must name at least one of mr, cr"),
     ("senteval", {"seeds": []}, "seeds must be at least one number from 0"),
-    ("senteval", {"seeds": [-1]}, "seeds must be at least one number from 0"),
     ("senteval", {"protocol": "fast", "seeds": [1, 2]}, ".*same optimum for every seed"),
     *(
         ("sts", {option: []}, "sets, aggregation and metrics need at least one entry")
         for option in ("sets", "aggregation", "metrics")
     ),
-    ("sts", {"interval_draws": -1}, "interval_draws must be 0, .* got -1"),
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _imported():
+    mteb.package()  # this and the list of benchmarks take seconds, which are no test's own
+    mteb.Mteb(benchmark="MTEB")
 
 
 def test_every_task_is_here():

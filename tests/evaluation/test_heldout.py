@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from embedrun.evaluation.heldout import Heldout
-from embedrun.evaluation.scores import Source
 from embedrun.rows import Rows
 
 PLACES = {"x": [1.0, 0.0], "near": [1.0, 0.1], "far": [0.0, 1.0]}
@@ -19,11 +18,6 @@ def encode(texts: list[str]) -> Tensor:
 def rows(split: str, gold: list[float]) -> Rows:
     texts = {"left": ["x", "x", "x"], "right": ["near", "far", "x"]}
     return Rows("toy", split, "pair", texts, {"score": np.array(gold)})
-
-
-def test_it_asks_for_a_split_of_the_data_set_of_the_run():
-    assert Heldout().sources() == {"heldout": Source(None, "test")}
-    assert Heldout(split="dev").sources() == {"heldout": Source(None, "dev")}
 
 
 def test_the_score_is_spearman_times_100():
@@ -39,18 +33,3 @@ def test_predictions_are_named_by_data_set_and_split():
     assert list(predictions) == ["toy_test"]
     assert predictions["toy_test"]["gold"] == [1, 0, 2]
     assert predictions["toy_test"]["score"] == pytest.approx([1 / math.sqrt(1.01), 0, 1])
-
-
-def test_an_interval_is_there_where_it_is_asked_for():
-    pairs = rows("test", [1, 0, 2])
-    assert Heldout().score({"heldout": pairs}, encode).intervals == {}
-    many = Rows(
-        "toy",
-        "test",
-        "pair",
-        {"left": ["x"] * 60, "right": ["near", "far", "x"] * 20},
-        {"score": np.random.default_rng(1).normal([1, 0, 2] * 20)},
-    )
-    found = Heldout(interval_draws=200).score({"heldout": many}, encode)
-    low, high = found.intervals["toy_test/spearman"]
-    assert low < found.scores["toy_test/spearman"] < high

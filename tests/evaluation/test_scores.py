@@ -1,6 +1,5 @@
 """Scores of all tasks in one encoding pass, clean scores, correlations."""
 
-import contextlib
 import json
 import math
 from pathlib import Path
@@ -21,7 +20,7 @@ from embedrun.evaluation.scores import (
     score_all,
     spearman,
 )
-from embedrun.evaluation.sts import SETS, Sts
+from embedrun.evaluation.sts import Sts
 from embedrun.rows import Rows
 
 
@@ -59,17 +58,6 @@ def test_all_tasks_share_one_pass_over_the_distinct_sentences_in_order_of_appear
     found = score_all({"one": task, "two": task}, given, encode)
     assert encode.calls == [["a", "bb", "ccc", "dddd"]]
     assert found["one"].scores == {"sum": 5.0}
-    assert found["two"].scores == {"sum": 4.0}
-
-
-def test_a_task_with_clean_rows_is_scored_again_on_these_with_the_same_vectors():
-    encode = Recorder()
-    given = {"one": {"all": rows(["a", "a"], ["bb", "ccc"])}, "two": {"all": rows(["a"], ["dddd"])}}
-    clean = {"one": {"all": np.array([False, True])}}
-    found = score_all({"one": Lengths(), "two": Lengths()}, given, encode, clean)
-    assert len(encode.calls) == 1
-    assert found["one"].scores == {"sum": 5.0, "sum_clean": 3.0}
-    assert found["one"].predictions["seen"]["vector"] == [[2.0], [3.0]]
     assert found["two"].scores == {"sum": 4.0}
 
 
@@ -132,33 +120,6 @@ def test_clean_rows_have_a_total_of_their_own():
     }
 
 
-def test_texts_that_no_row_announced_are_encoded_on_demand():
-    class Own(Lengths):
-        def sources(self) -> dict[str, Source]:
-            return {}
-
-        def score(self, rows, encode: Encode, progress=None) -> Scores:
-            return Scores({"sum": float(encode(["dddd", "a"]).sum())}, "sum")
-
-    encode = Recorder()
-    given = {"one": {"all": rows(["a"], ["bb"])}, "own": {}}
-    found = score_all({"one": Lengths(), "own": Own()}, given, encode)
-    assert encode.calls == [["a", "bb"], ["dddd", "a"]]
-    assert found["own"].scores == {"sum": 5.0}
-
-
-def test_progress_is_watched_under_the_name_of_task_and_part():
-    told, labels = [], []
-
-    def watch(label: str):
-        labels.append(label)
-        return contextlib.nullcontext(lambda done, total: told.append((done, total)))
-
-    score_all({"both": Split("x", "y")}, PARTS, Recorder(), watch=watch)
-    assert labels == ["both x", "both y"]
-    assert told == [(1, 1), (1, 1)]
-
-
 def test_a_model_scales_its_vectors_but_for_tasks_that_want_them_unscaled():
     class Raw(Lengths):
         unscaled = True
@@ -196,23 +157,6 @@ def test_the_clean_score_is_that_of_the_clean_rows_and_the_whole_score_stays():
     assert (found.main, found.predictions) == (whole.main, whole.predictions)
 
 
-def test_the_average_is_that_of_the_clean_scores():
-    own = {name: clean_rows("bcd", [3, 2, 1]) for name in SETS} | {"sts12": clean_rows("bcdb", [3, 2, 1, 0])}
-    clean = {name: [True] * len(own[name]) for name in SETS} | {"sts12": [True, True, True, False]}
-    found = both(Sts(), own, clean).scores
-    assert found["sts/sts12/spearman_clean"] == pytest.approx(100)
-    assert found["sts/avg/spearman_clean"] == pytest.approx(100)
-    assert found["sts/avg/spearman"] < 93
-    assert len(found) == 2 * 8
-
-
-def test_a_mean_over_subsets_is_over_those_that_are_left():
-    own = {"sts12": clean_rows("bcdbcd", [3, 2, 1, 1, 2, 3], ["x", "x", "x", "y", "y", "y"])}
-    found = both(Sts(sets=["sts12"], aggregation=["mean"]), own, {"sts12": [True] * 3 + [False] * 3}).scores
-    assert found["sts/sts12/spearman_mean"] == pytest.approx(0)  # (100 - 100) / 2
-    assert found["sts/sts12/spearman_mean_clean"] == pytest.approx(100)
-
-
 @pytest.mark.parametrize("left", [0, 1])
 def test_fewer_than_two_clean_rows_have_no_score(left):
     mask = [True] * left + [False] * (3 - left)
@@ -241,16 +185,6 @@ def test_golden():
 def test_a_correlation_that_is_undefined_is_nan_and_never_a_number(predicted, gold):
     assert math.isnan(spearman(predicted, gold))
     assert math.isnan(pearson(predicted, gold))
-
-
-def test_one_swap_among_three_costs_half():
-    assert spearman([1, 3, 2], [1, 2, 3]) == pytest.approx(0.5)  # 1 - 6 * (0 + 1 + 1) / (3 * 8)
-
-
-def test_different_lengths_are_refused():
-    for correlation in (spearman, pearson):
-        with pytest.raises(ValueError, match="got 2 and 3"):
-            correlation([1, 2], [1, 2, 3])
 
 
 def test_cosines_by_hand_with_zero_for_a_zero_vector():

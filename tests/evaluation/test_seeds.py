@@ -2,11 +2,7 @@ import math
 
 import pytest
 
-from embedrun.evaluation.seeds import OverSeeds, Spread, compared, listed
-
-
-def test_a_spread_of_nothing_is_none():
-    assert Spread.of([]) is None
+from embedrun.evaluation.seeds import OverSeeds, Spread, compared
 
 
 def test_a_spread_divides_by_n_minus_one():
@@ -34,23 +30,6 @@ def test_other_seeds_are_compared_by_welch():
     assert found.p == pytest.approx(1 - 2 / math.pi * math.atan(4))
 
 
-def test_as_many_other_seeds_are_no_pairing():
-    # Variances of the means 1 and 1: two degrees of freedom, error √2.
-    found = compared({1: 1, 2: 3}, {3: 5, 4: 7})
-    assert not found.paired
-    assert found.low == pytest.approx(4 - 4.302653 * math.sqrt(2))
-
-
-def test_a_seed_more_on_one_side_is_no_pairing():
-    # Variances of the means 2/2 and 1/3, 1 and 2 degrees of freedom below: (4/3)² / (1 + 1/18).
-    found = compared({1: 1, 2: 3}, {1: 6, 2: 7, 3: 8})
-    freedom, error = (4 / 3) ** 2 / (1 + 1 / 18), math.sqrt(4 / 3)
-    from scipy.stats import t
-
-    assert not found.paired
-    assert found.low == pytest.approx(5 - t.ppf(0.975, freedom) * error)
-
-
 def test_one_seed_has_no_interval():
     found = compared({1: 80.0}, {1: 81.0, 2: 83.0})
     assert found == OverSeeds(2.0, None, None, None, paired=False)
@@ -61,10 +40,3 @@ def test_one_seed_has_no_interval():
 def test_where_no_seed_changes_anything_the_interval_has_no_width(seeds):
     found = compared({1: 80.0, 2: 80.0}, dict.fromkeys(seeds, 81.0))
     assert (found.difference, found.low, found.high, found.p, found.is_tie) == (1, 1, 1, None, False)
-
-
-def test_many_seeds_that_follow_each_other_are_named_by_their_ends():
-    assert listed(range(1, 201)) == "1 to 200"
-    assert listed([1, 2, 3, 4, 5]) == "1, 2, 3, 4, 5"
-    assert listed([42, 1, 2, 3, 4, 5, 6, 9]) == "42, 1 to 6, 9"
-    assert listed([]) == ""

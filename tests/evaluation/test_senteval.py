@@ -10,7 +10,6 @@ from torch import Tensor
 from embedrun.evaluation import senteval
 from embedrun.evaluation.classifier import Outcome, examples, stratified
 from embedrun.evaluation.classifier.paper import paper_nested
-from embedrun.evaluation.intervals import mean_interval
 from embedrun.evaluation.senteval import TASKS, Senteval, TaskName, f1
 from embedrun.rows import Rows
 
@@ -98,13 +97,6 @@ def test_the_average_is_there_for_all_seven_tasks_only():
 
 
 @pytest.mark.usefixtures("told")
-def test_the_interval_is_that_of_the_rows_that_are_right():
-    found = Senteval(tasks=["cr"]).score(given(Senteval()), encode)
-    low, high = mean_interval(np.array([1.0, 1.0, 0.0, 1.0]), seed=[0, 1])  # sorted: a, a b, a b c, a b c d
-    assert found.intervals == {"senteval/cr/accuracy_paper": (100 * low, 100 * high)}
-
-
-@pytest.mark.usefixtures("told")
 def test_the_average_has_an_interval_for_one_seed():
     key = "senteval/avg/accuracy_paper"
     low, high = Senteval().score(given(Senteval()), encode).intervals[key]
@@ -141,14 +133,6 @@ def test_scores_of_vectors_that_are_not_finite_are_undefined(value: float):
     ]
     assert all(math.isnan(score) for score in found.scores.values())
     assert found.predictions == {}
-
-
-@pytest.mark.usefixtures("told")
-def test_notes_say_what_was_chosen_and_by_which_engine():
-    notes = Senteval(tasks=["mr", "cr"], seeds=[1, 2]).score(given(Senteval()), encode).notes
-    assert notes["senteval_regularisers"] == {task: {"1": [1e-5], "2": [1e-5]} for task in ("mr", "cr")}
-    assert set(notes["senteval_engine"]) == {"mr", "cr"}
-    assert set(notes["senteval_engine"].values()) <= {"numba", "torch"}
 
 
 @pytest.mark.parametrize("protocol", ["paper", "fast"])

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from embedrun.evaluation.scores import Source
-from embedrun.evaluation.sts import SETS, Sts, aggregate, by_subset, sts_spearman
+from embedrun.evaluation.sts import SETS, Sts, aggregate, by_subset
 from embedrun.rows import Rows
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics.json").read_text(encoding="utf-8"))
@@ -25,45 +25,16 @@ def rows(name: str, right: str, gold: list[float], subset: list[str] | None = No
     return Rows(name, "test", "pair", texts, {"score": np.array(gold)}, subset or [])
 
 
-@pytest.mark.parametrize("how", ["all", "mean", "wmean"])
-def test_golden_aggregation(how):
+def test_golden_aggregation_and_subsets():
     (case,) = [case for case in GOLDEN["cases"] if case["id"] == "sts_aggregation"]
-    subsets = case["inputs"]["subsets"]
+    subsets, expected = case["inputs"]["subsets"], case["expected"]
     system = np.concatenate([values["system"] for values in subsets.values()])
     gold = np.concatenate([values["gold"] for values in subsets.values()])
     names = [name for name, values in subsets.items() for _ in values["gold"]]
-    assert aggregate(system, gold, names, how) == pytest.approx(100 * case["expected"][how], abs=1e-4)
-
-
-def test_golden_subsets():
-    (case,) = [case for case in GOLDEN["cases"] if case["id"] == "sts_aggregation"]
-    subsets = case["inputs"]["subsets"]
-    system = np.concatenate([values["system"] for values in subsets.values()])
-    gold = np.concatenate([values["gold"] for values in subsets.values()])
-    names = [name for name, values in subsets.items() for _ in values["gold"]]
-    expected = {name: 100 * value for name, value in case["expected"]["per_subset"].items()}
-    assert by_subset(system, gold, names) == pytest.approx(expected, abs=1e-4)
-
-
-def test_subsets_are_put_together_by_name_wherever_their_rows_stand():
-    system, gold = np.array([1.0, 5.0, 2.0, 4.0]), np.array([1.0, 1.0, 2.0, 2.0])
-    assert aggregate(system, gold, ["x", "y", "x", "y"], "mean") == pytest.approx(0)  # (100 - 100) / 2
-
-
-def test_a_subset_without_a_correlation_makes_the_mean_undefined_and_not_the_whole():
-    system, gold = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])
-    assert math.isnan(aggregate(system, gold, ["x", "x", "y"], "mean"))
-    assert aggregate(system, gold, ["x", "x", "y"], "all") == pytest.approx(100)
-
-
-def test_the_function_gives_spearman_times_100():
-    assert sts_spearman(encode, ["a"] * 3, ["b", "c", "d"], [5, 4, 0]) == pytest.approx(100)
-    assert sts_spearman(encode, ["a"] * 3, ["b", "d", "c"], [5, 4, 0]) == pytest.approx(50)
-
-
-def test_the_function_refuses_columns_of_different_lengths():
-    with pytest.raises(ValueError, match="got 1, 2 and 3"):
-        sts_spearman(encode, ["a"], ["a", "b"], [1, 2, 3])
+    for how in ("all", "mean", "wmean"):
+        assert aggregate(system, gold, names, how) == pytest.approx(100 * expected[how], abs=1e-4)
+    each = {name: 100 * value for name, value in expected["per_subset"].items()}
+    assert by_subset(system, gold, names) == pytest.approx(each, abs=1e-4)
 
 
 def test_each_set_is_read_from_its_test_split():
@@ -103,20 +74,6 @@ def test_one_undefined_set_makes_the_average_undefined():
     assert found["sts/sts12/spearman"] == pytest.approx(100)
 
 
-def test_parts_of_stsb_and_sickr_are_never_averaged():
-    pairs = rows("stsb", "bcdb", [3, 2, 1, 0], ["x", "x", "y", "y"])
-    found = Sts(sets=["stsb"], aggregation=["all", "mean"]).score({"stsb": pairs}, encode).scores
-    assert found["sts/stsb/spearman_mean"] == found["sts/stsb/spearman"]
-
-
-def test_predictions_hold_gold_score_and_subset_of_every_pair():
-    pairs = rows("sts", "bc", [3, 2], ["x", "y"])
-    (columns,) = Sts(sets=["sts12"]).score({"sts12": pairs}, encode).predictions.values()
-    assert columns["gold"] == [3, 2]
-    assert columns["score"] == pytest.approx([math.cos(0.2), math.cos(0.6)])
-    assert columns["subset"] == ["x", "y"]
-
-
 def test_pearson_and_subsets_have_keys_of_their_own():
     task = Sts(sets=["sts12"], aggregation=["all", "wmean"], metrics=["spearman", "pearson"], subsets=True)
     found = task.score({"sts12": rows("sts", "bcdbc", [3, 2, 1, 5, 4], ["x", "x", "x", "y", "y"])}, encode)
@@ -151,21 +108,3 @@ def test_the_interval_is_that_of_resampled_pairs_and_of_each_set_by_itself():
     low, high = found.intervals["sts/avg/spearman"]
     # Seven independent sets of one spread: the spread of their average is 1 / sqrt(7) = 0.38 of it.
     assert 0.25 < (high - low) / np.mean(list(widths.values())) < 0.5
-
-
-def test_no_draws_give_no_interval():
-    assert (
-        Sts(sets=["stsb"], interval_draws=0).score({"stsb": rows("stsb", "bcd", [3, 2, 1])}, encode).intervals
-        == {}
-    )
-
-
-def test_its_parts_are_its_sets_with_its_options():
-    parts = Sts(sets=["stsb", "sts12"], aggregation=["mean"], metrics=["pearson"], subsets=True).parts()
-    assert list(parts) == ["stsb", "sts12"]
-    one = parts["sts12"]
-    assert (one.sets, one.aggregation, one.metrics, one.subsets) == (["sts12"], ["mean"], ["pearson"], True)
-
-
-def test_a_set_named_twice_is_scored_once():
-    assert Sts(sets=["stsb", "stsb"]).sets == ["stsb"]

@@ -28,27 +28,9 @@ def test_sum_adds_real_and_imaginary_part_before_the_absolute_value():
     assert delta_of([0.0, 2.0], [3.0, 4.0], "sum") == pytest.approx(abs(8 + 6) / (5 * 2))
 
 
-def test_sum_takes_the_first_half_as_real_parts():
-    # z = (1 + 3i, 2 + 4i), w = (1, 1): real parts 1 + 2, imaginary parts 3 + 4.
-    assert delta_of([1.0, 2.0, 3.0, 4.0], [1.0, 1.0, 0.0, 0.0], "sum") == pytest.approx(
-        10 / math.sqrt(30 * 2)
-    )
-
-
-def test_sum_is_one_for_equal_texts_and_zero_for_a_zero_vector():
-    assert delta_of([3.0, 4.0], [3.0, 4.0], "sum") == pytest.approx(1)
-    assert delta_of([0.0, 0.0], [3.0, 4.0], "sum") == 0
-
-
 def test_phase_averages_the_angles_between_complex_numbers():
     # z = (1, i), w = (i, -2i): a quarter turn and a half turn.
     assert delta_of([1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, -2.0], "phase") == pytest.approx(0.75 * math.pi)
-
-
-def test_phase_is_the_same_in_both_directions_and_zero_for_equal_texts():
-    left, right, _ = batch()
-    torch.testing.assert_close(complex_angle(left, right, "phase"), complex_angle(right, left, "phase"))
-    torch.testing.assert_close(complex_angle(left, left * 3, "phase"), torch.zeros(4, dtype=torch.float64))
 
 
 def test_number_without_a_phase_counts_as_no_difference():
@@ -69,24 +51,16 @@ def test_odd_width_is_padded_with_one_zero(delta: Delta):
 @pytest.mark.parametrize("swapped", [False, True])
 def test_gradient_is_finite_where_the_formula_has_none(delta: Delta, swapped: bool):
     left = [
-        [0.0, 0.0, 0.0, 0.0],  # zero vector
-        [0.6, 0.8, 0.1, -0.3],  # identical vectors
-        [0.6, 0.8, 0.1, -0.3],  # opposite vectors: half a turn
         [1.0, 0.0, 2.0, 0.0],  # one complex number is zero on both sides
         [1.0, 0.0, 2.0, 0.0],  # one is zero on one side
-        [0.0, 0.0, 0.0, 0.0],  # both vectors zero
         [1.0, 1e-30, 2.0, 1e-30],  # one complex number is all but zero
         [1.0, 1e-21, 2.0, 1e-21],  # its square underflows
         [1.0, 1e-15, 2.0, 1e-15],  # its square does not
         [1.0, 0.0, 0.0, 0.0],  # real against imaginary: |0 + 0|, or its parts 0
     ]
     right = [
-        [0.5, 0.1, 0.2, 0.7],
-        [0.6, 0.8, 0.1, -0.3],
-        [-0.6, -0.8, -0.1, 0.3],
         [3.0, 0.0, 1.0, 0.0],
         [3.0, 1.0, 1.0, 1.0],
-        [0.0, 0.0, 0.0, 0.0],
         [3.0, 1.0, 1.0, 1.0],
         [3.0, 1.0, 1.0, 1.0],
         [3.0, 1.0, 1.0, 1.0],
@@ -94,7 +68,7 @@ def test_gradient_is_finite_where_the_formula_has_none(delta: Delta, swapped: bo
     ]
     views = [torch.tensor(side, requires_grad=True) for side in ((right, left) if swapped else (left, right))]
     with torch.autograd.detect_anomaly():
-        loss = Angle(delta=delta)(*views, torch.arange(10))
+        loss = Angle(delta=delta)(*views, torch.arange(6))
         loss.backward()
     assert torch.isfinite(loss)
     for view in views:
@@ -111,23 +85,6 @@ def test_modulus_is_one_and_has_an_exactly_zero_gradient():
     assert loss.item() == pytest.approx(math.log(1 + 5))  # 4.8 over three others, 4.2 twice over 0
     assert left.grad is not None
     assert left.grad.count_nonzero() == 0
-
-
-def test_large_for_similar_costs_little_when_the_similar_pair_has_the_larger_delta():
-    left = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    right = torch.tensor([[1.0, 0.0], [0.6, 0.8]])  # deltas 1 and |0.6 - 0.8| = 0.2
-    score = torch.tensor([1.0, 0.0])
-    large = Angle(direction="similar_large")(left, right, score)
-    small = Angle(direction="similar_small")(left, right, score)
-    torch.testing.assert_close(large, torch.tensor(math.log(1 + math.exp(0.2 - 1))))
-    torch.testing.assert_close(small, torch.tensor(math.log(1 + math.exp(1 - 0.2))))
-
-
-@pytest.mark.parametrize("delta", DELTAS)
-def test_gradient_of_an_odd_width_agrees_with_finite_differences(delta: Delta):
-    left, right, score = batch()
-    views = (left[:, :5].clone().requires_grad_(), right[:, :5].clone().requires_grad_())
-    assert torch.autograd.gradcheck(lambda x, y: Angle(delta=delta)(x, y, score), views)
 
 
 @pytest.mark.parametrize(
@@ -149,19 +106,3 @@ def test_comparisons_count_pairs_whose_deltas_contradict_the_direction(
     active, found = Angle(delta=delta, direction=direction).comparisons(left, right, torch.tensor([3, 2, 1]))
     assert active.item() == 1
     assert found.item() == pytest.approx(violated)
-
-
-def test_comparisons_leave_out_ties():
-    left, right, score = batch()  # 4.8, 0.0, 4.2, 4.2
-    assert Angle().comparisons(left, right, score)[0].item() == pytest.approx(5 / 6)
-
-
-def test_comparisons_are_those_of_the_first_512_rows():
-    left = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
-    right = torch.tensor([[1.0, 0.0], [0.6, 0.8]]).repeat(300, 1)  # deltas 1 and 0.2
-    score = torch.tensor([1.0, 0.0]).repeat(300)
-    score[512:], right[512:] = 2.0, torch.tensor([0.0, 0.0])  # the highest score at the lowest delta
-    active, violated = Angle().comparisons(left, right, score)
-    assert active.item() == pytest.approx(256 * 256 / (512 * 511 / 2))
-    assert violated.item() == 0
-    assert Angle().comparisons(left[400:], right[400:], score[400:])[1] > 0

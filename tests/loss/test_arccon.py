@@ -22,27 +22,6 @@ def degrees(angle: float) -> Tensor:
     return torch.tensor([[math.cos(math.radians(angle)), math.sin(math.radians(angle))]])
 
 
-@pytest.mark.parametrize(
-    ("negatives", "expected"),
-    [
-        # Against the other's second vector: cosine 0.6 for the first row, 0 for the second.
-        ("second", (math.log(1 + math.exp(0.6 - 1)) + math.log(1 + math.exp(0 - 0.8))) / 2),
-        # Against the other's first vector: cosine 0 for both.
-        ("first", (math.log(1 + math.exp(0 - 1)) + math.log(1 + math.exp(0 - 0.8))) / 2),
-        ("both", (math.log(1 + math.exp(-0.4) + math.exp(-1)) + math.log(1 + 2 * math.exp(-0.8))) / 2),
-    ],
-)
-def test_value_for_each_choice_of_negatives(negatives: Negatives, expected: float):
-    loss = Arccon(margin=0, temperature=1.0, negatives=negatives)(TEXT, AGAIN)
-    torch.testing.assert_close(loss, torch.tensor(expected))
-
-
-def test_margin_is_added_to_the_angle_of_the_positive_alone_in_degrees():
-    # cos(0 + 60°) = 0.5 against the negative's cosine 0, without a margin of its own.
-    loss = Arccon(margin=60, temperature=1.0)(TEXT, TEXT)
-    torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(-0.5))))
-
-
 def test_beyond_half_a_turn_the_cosine_rises_again():
     # 150 + 60 degrees: cos 210°, not held at cos 180° = -1.
     text, again = torch.cat((degrees(0), degrees(90))), torch.cat((degrees(150), degrees(240)))

@@ -2,20 +2,14 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from embedrun.loss.cosine import (
     angle,
     cosine,
     cosines,
     normalize,
-    require_pairs,
     turned_cosine,
 )
-
-
-def test_three_four_vector_has_length_five():
-    torch.testing.assert_close(normalize(torch.tensor([[3.0, 4.0]])), torch.tensor([[0.6, 0.8]]))
 
 
 def test_zero_vector_stays_zero_with_zero_gradient():
@@ -37,26 +31,6 @@ def test_direction_does_not_depend_on_the_scale(scale: float):
     unit.sum().backward()
     assert vectors.grad is not None
     torch.testing.assert_close(vectors.grad * scale, torch.tensor([[0.032, -0.024]]))
-
-
-def test_vector_too_short_for_a_finite_gradient_counts_as_zero():
-    vectors = torch.tensor([[1e-30, 0.0]], requires_grad=True)
-    unit = normalize(vectors)
-    unit.sum().backward()
-    assert unit.tolist() == [[0.0, 0.0]]
-    assert vectors.grad is not None
-    assert vectors.grad.tolist() == [[0.0, 0.0]]
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e37])  # the square of the last is infinite
-def test_bad_entry_is_not_hidden_as_a_zero_vector(bad: float):
-    assert normalize(torch.tensor([[bad, 1.0]])).isnan().any()
-
-
-def test_cosine_of_opposite_right_angled_and_zero_vectors():
-    left = torch.tensor([[2.0, 0.0], [2.0, 0.0], [0.0, 0.0]])
-    right = torch.tensor([[-5.0, 0.0], [0.0, 7.0], [1.0, 1.0]])
-    assert cosine(left, right).tolist() == [-1.0, 0.0, 0.0]
 
 
 def test_angles_in_radians():
@@ -89,99 +63,14 @@ def test_small_angle_keeps_its_digits_and_its_gradient(small: float):
     assert right.grad.tolist() == [pytest.approx([0, 1], abs=2e-3)]
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_gradient_is_finite_at_both_ends_of_the_angle(sign: float):
-    left = torch.tensor([[0.6, 0.8, 0.1]], requires_grad=True)
-    right = (sign * left.detach()).requires_grad_()
-    angle(left, right).backward()
-    for side in (left, right):
-        assert side.grad is not None
-        assert torch.isfinite(side.grad).all()
-
-
 def test_cosine_of_every_row_with_every_column():
     rows = torch.tensor([[2.0, 0.0], [0.0, 0.0]])
     columns = torch.tensor([[5.0, 0.0], [3.0, 4.0], [-1.0, 0.0]])
     torch.testing.assert_close(cosines(rows, columns), torch.tensor([[1.0, 0.6, -1.0], [0.0, 0.0, 0.0]]))
 
 
-def test_autocast_does_not_reach_the_matrix_of_cosines():
-    generator = torch.Generator().manual_seed(3)
-    rows, columns = torch.randn(2, 4, 8, generator=generator)
-    plain = cosines(rows, columns)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        lowered = rows @ columns.T
-        found = cosines(rows, columns)
-    assert lowered.dtype == torch.bfloat16  # the premise
-    assert found.dtype == torch.float32
-    assert torch.equal(found, plain)
-
-
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [((3, 4), (1, 4)), ((4,), (4,)), ((1, 3, 4), (1, 3, 4))],
-)
-def test_pairs_are_two_matrices_of_one_shape(left: tuple[int, ...], right: tuple[int, ...]):
-    with pytest.raises(ValueError, match=r"left and right must both have shape \(pairs, dim\), got"):
-        require_pairs(torch.zeros(left), torch.zeros(right))
-    with pytest.raises(ValueError, match="must both have shape"):
-        angle(torch.zeros(left), torch.zeros(right))
-
-
-def by_definition(left: Tensor, right: Tensor) -> dict[str, Tensor]:
-    """Each from unit vectors, step by step, for backpropagation through the steps."""
-    u, v = left / left.norm(dim=1, keepdim=True), right / right.norm(dim=1, keepdim=True)
-    z, w = (torch.complex(*one.chunk(2, dim=1)) for one in (u, v))
-    return {
-        "cosine": (u * v).sum(dim=1),
-        "turned": (z.conj() * (1 + 1j) * w).sum(dim=1).real,
-        "angle": 2 * torch.atan2((u - v).norm(dim=1), (u + v).norm(dim=1)),
-    }
-
-
-PAIRS = {"cosine": cosine, "turned": turned_cosine, "angle": angle}
-
-
-def pairs_at_all_angles(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """60 pairs of 8 dimensions, 1 to 179 degrees apart, of lengths 3 and 0.2."""
-    generator = torch.Generator().manual_seed(6)
-    basis = torch.linalg.qr(torch.randn(60, 8, 2, dtype=torch.float64, generator=generator)).Q  # (60, 8, 2)
-    turn = torch.linspace(1, 179, 60, dtype=torch.float64)[:, None].deg2rad()  # (60, 1)
-    left, right = 3 * basis[..., 0], 0.2 * (turn.cos() * basis[..., 0] + turn.sin() * basis[..., 1])
-    return left.to(dtype).requires_grad_(), right.to(dtype).requires_grad_()
-
-
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-5)], ids=str)
-def test_value_and_gradients_of_a_pair_are_those_of_the_plain_steps(
-    name: str, dtype: torch.dtype, tolerance: float
-):
-    views = pairs_at_all_angles(dtype)
-    exact = [one.detach().double().requires_grad_() for one in views]
-    found, expected = PAIRS[name](*views), by_definition(exact[0], exact[1])[name]
-    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
-    weight = torch.linspace(-1, 1, 60, dtype=torch.float64)
-    gradients = torch.autograd.grad(found, views, weight.to(dtype))
-    for one, other in zip(gradients, torch.autograd.grad(expected, exact, weight), strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("scale", [1e-18, 1e15])
-def test_pairs_of_a_batch_keep_their_value_beside_a_very_long_or_short_vector(name: str, scale: float):
-    left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
-    scaled = left.clone()
-    scaled[7] *= scale
-    torch.testing.assert_close(PAIRS[name](scaled, right), PAIRS[name](left, right), rtol=1e-5, atol=1e-6)
-    scaled.requires_grad_()
-    PAIRS[name](scaled, right).sum().backward()
-    assert scaled.grad is not None
-    assert torch.isfinite(scaled.grad).all()
-
-
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_pair_with_a_bad_entry_is_nan_and_the_others_are_not(name: str, bad: float):
-    left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
-    left[3, 0] = bad
-    assert PAIRS[name](left, right).isnan().nonzero().flatten().tolist() == [3]
+def test_pair_with_a_bad_entry_is_nan_and_the_others_are_not():
+    left, right = torch.eye(4), torch.ones(4, 4)
+    left[3, 0] = math.nan
+    for function in (cosine, turned_cosine, angle):
+        assert function(left, right).isnan().tolist() == [False, False, False, True]

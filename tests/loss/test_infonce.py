@@ -2,30 +2,12 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
-from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.infonce import Infonce
 
 E = math.e
 AXES = torch.eye(2)
 FIRST = torch.tensor([[5.0, 0.0], [5.0, 0.0]])  # in the direction of the first axis
-
-
-def batch() -> tuple[Tensor, ...]:
-    generator = torch.Generator().manual_seed(13)
-    return tuple(torch.randn(3, 4, 6, dtype=torch.float64, generator=generator))
-
-
-def test_anchor_looks_for_its_positive_among_all_positives():
-    # Cosine 1 with its own and 0 with the other.
-    torch.testing.assert_close(Infonce(temperature=1.0)(AXES, AXES), torch.tensor(math.log((E + 1) / E)))
-
-
-def test_hard_negatives_of_all_rows_are_candidates_of_every_anchor():
-    # The first anchor has two more candidates at cosine 1, the second two more at 0.
-    expected = (math.log((3 * E + 1) / E) + math.log((E + 3) / E)) / 2
-    torch.testing.assert_close(Infonce(temperature=1.0)(AXES, AXES, FIRST), torch.tensor(expected))
 
 
 def test_every_hard_negative_of_every_row_is_a_candidate():
@@ -41,54 +23,6 @@ def test_a_hard_negative_that_a_row_lacks_is_no_candidate():
     torch.testing.assert_close(loss, torch.tensor((math.log((4 * E + 1) / E) + math.log((E + 4) / E)) / 2))
 
 
-def test_comparisons_leave_out_a_hard_negative_that_a_row_lacks():
-    # Positives at 0.6 and 0.8. Two more at 1 for the first anchor, one instead of two at 1 for the second.
-    right = torch.tensor([[0.6, 0.8], [0.6, 0.8]])
-    second = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
-    numbers = torch.tensor([2, 1])
-    shares = Infonce().comparisons(AXES, right, negative_1=FIRST, negative_2=second, hard_negatives=numbers)
-    assert [share.item() for share in shares] == [1, pytest.approx(3 / 8)]
-
-
-def test_what_stands_in_place_of_a_hard_negative_gets_no_gradient():
-    left, right, first = batch()
-    second = torch.full((4, 6), 7.0, dtype=torch.float64, requires_grad=True)
-    numbers = torch.tensor([2, 1, 1, 2])
-    loss = Infonce()(left, right, negative_1=first, negative_2=second, hard_negatives=numbers)
-    kept = Infonce()(left, right, negative_1=first, negative_2=second, hard_negatives=torch.full((4,), 2))
-    loss.backward()
-    assert second.grad is not None
-    assert (second.grad.abs().sum(dim=1) > 0).tolist() == [True, False, False, True]
-    assert loss < kept
-
-
-@pytest.mark.slow
-def test_it_is_the_ranking_loss_of_sentence_transformers_with_one_or_two_hard_negatives():
-    losses = pytest.importorskip("sentence_transformers.losses")
-    generator = torch.Generator().manual_seed(29)
-    left, right, first, second = torch.randn(4, 5, 6, dtype=torch.float64, generator=generator)
-    theirs = losses.MultipleNegativesRankingLoss(model=None, scale=1 / 0.07)
-    for hard in ({}, {"negative_1": first}, {"negative_1": first, "negative_2": second}):
-        expected = theirs.compute_loss_from_embeddings([left, right, *hard.values()], None)
-        loss = Infonce(temperature=0.07)(left, right, **hard)
-        torch.testing.assert_close(loss, expected, rtol=0, atol=1e-6)
-
-
-def test_anchors_and_positives_are_not_interchangeable():
-    # Positives (1, 0) and (1, 0): the first row sees 1 and 1, the second 0 and 0. Swapped: 1, 0 and 1, 0.
-    one = Infonce(temperature=1.0)(AXES, FIRST)
-    other = Infonce(temperature=1.0)(FIRST, AXES)
-    torch.testing.assert_close(one, torch.tensor(math.log(2)))
-    torch.testing.assert_close(other, torch.tensor((math.log((E + 1) / E) + math.log(E + 1)) / 2))
-
-
-def test_it_is_the_one_sided_in_batch_negatives_of_positive_pairs():
-    left, right, _ = batch()
-    options = {"sides": "one", "identical_texts": "off", "temperature": 0.1}
-    other = InBatchNegatives(**options)(left, right, torch.ones(4))  # type: ignore[arg-type]
-    torch.testing.assert_close(Infonce(temperature=0.1)(left, right), other, rtol=1e-12, atol=0)
-
-
 def test_comparisons_count_candidates_nearer_than_the_positive():
     # Positives at 0.6 and 0.8; the first row's other candidate at 0.6, an equal one, the second's at 0.8.
     right = torch.tensor([[0.6, 0.8], [0.6, 0.8]])
@@ -101,12 +35,6 @@ def test_comparisons_count_candidates_nearer_than_the_positive():
     second = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
     _, violated = Infonce().comparisons(AXES, right, negative_1=FIRST, negative_2=second)
     assert violated.item() == pytest.approx(4 / 10)
-
-
-def test_comparisons_of_a_single_row_need_a_hard_negative():
-    assert [share.item() for share in Infonce().comparisons(AXES[:1], AXES[1:])] == [0, 0]
-    shares = Infonce().comparisons(AXES[:1], AXES[1:], FIRST[:1])
-    assert [share.item() for share in shares] == [1, 1]
 
 
 def test_batch_of_one_row_is_idle_without_hard_negatives():

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from no_cost import assert_costs_and_moves_nothing
 
 from embedrun.loss.mse import Mse
 
@@ -32,11 +31,6 @@ def test_a_scale_is_two_numbers_the_lower_first(scores):
         Mse(scores=scores)
 
 
-def test_a_scale_is_of_scores_and_not_of_teachers():
-    with pytest.raises(ValueError, match="Mse: scores are of source=precomputed"):
-        Mse(source="teacher", scores=[0, 5])
-
-
 def test_scores_outside_of_their_scale_are_idle():
     term = Mse(scores=[0, 5])
     assert term.idle(8, torch.tensor([0.0, 5.0])) is None
@@ -48,19 +42,6 @@ def test_scores_outside_of_their_scale_are_idle():
 def test_teachers_are_averaged_in_their_cosines():
     loss = Mse(source="teacher")(LEFT, RIGHT, left_teacher=LEFT_TEACHER, right_teacher=RIGHT_TEACHER)
     torch.testing.assert_close(loss, torch.tensor((0.2**2 + 0.5**2) / 2))
-
-
-def test_only_the_named_source_is_read():
-    score, both = torch.tensor([0.5, -0.25]), (LEFT_TEACHER, RIGHT_TEACHER)
-    assert torch.equal(Mse()(LEFT, RIGHT, score, *both), Mse()(LEFT, RIGHT, score))
-    term = Mse(source="teacher")
-    assert torch.equal(term(LEFT, RIGHT, score, *both), term(LEFT, RIGHT, None, *both))
-
-
-def test_zero_where_every_cosine_is_the_score():
-    left, right = LEFT.clone().requires_grad_(), RIGHT
-    loss = Mse()(left, right, torch.tensor([1.0, 0.0]))
-    assert_costs_and_moves_nothing(loss, left)
 
 
 def test_scores_that_no_cosine_reaches_are_idle():

@@ -2,18 +2,11 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from embedrun.loss.rank_consistency import RankConsistency
 
 AXES = torch.eye(2)
 FIRST = torch.tensor([[3.0, 0.0], [3.0, 0.0]])  # in the direction of the first axis
-
-
-def batch() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(18)
-    left, right = torch.randn(2, 4, 6, dtype=torch.float64, generator=generator)
-    return left, right
 
 
 def by_hand(share: float) -> float:
@@ -33,16 +26,6 @@ def test_divergence_of_the_two_lists_of_a_row(temperature: float):
     torch.testing.assert_close(loss, torch.tensor(by_hand(share)))
 
 
-def test_zero_where_both_sides_are_equal():
-    left, _ = batch()
-    left.requires_grad_()
-    loss = RankConsistency()(left, left * 3)
-    loss.backward()
-    assert loss.item() == pytest.approx(0, abs=1e-12)
-    assert left.grad is not None
-    torch.testing.assert_close(left.grad, torch.zeros_like(left))
-
-
 def test_never_above_log_two_and_near_it_for_lists_without_a_common_text():
     # Each left text is nearest to its own right text, and each right text to the left text after its own.
     angles = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], dtype=torch.float64) * math.pi / 3  # a full turn
@@ -51,12 +34,3 @@ def test_never_above_log_two_and_near_it_for_lists_without_a_common_text():
     right = torch.stack((shifted.cos(), shifted.sin()), dim=1)
     loss = RankConsistency(temperature=1e-3)(left, right)
     assert 0.99 * math.log(2) < loss.item() <= math.log(2)
-
-
-def test_lists_that_underflow_stay_finite():
-    left, right = (view.float().requires_grad_() for view in batch())
-    loss = RankConsistency(temperature=1e-4)(left, right)  # logits up to 1e4
-    loss.backward()
-    assert 0 <= loss.item() <= math.log(2) + 1e-6
-    assert left.grad is not None
-    assert torch.isfinite(left.grad).all()

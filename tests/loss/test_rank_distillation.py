@@ -36,15 +36,6 @@ def test_listnet_is_the_cross_entropy_over_the_other_texts():
     torch.testing.assert_close(loss, torch.tensor((2 * (math.log(1 + E) - 0.5) + math.log(2)) / 3))
 
 
-def test_listnet_weights_by_the_share_of_the_teacher():
-    # The teacher sees what the student sees, so the cost is the entropy of (0, 1), (0, 0) and (1, 0).
-    views = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    loss = plain("listnet")(views, views, views[:, None], views[:, None])
-    share = E / (1 + E)
-    entropy = -(share * math.log(share) + (1 - share) * math.log(1 - share))
-    torch.testing.assert_close(loss, torch.tensor((2 * entropy + math.log(2)) / 3))
-
-
 def test_each_temperature_divides_its_own_similarities():
     views = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     loss = plain("listnet", temperature=0.5, teacher_temperature=0.25)(
@@ -71,15 +62,6 @@ def test_listmle_is_the_likelihood_of_the_teachers_order(right_teacher: list[lis
     torch.testing.assert_close(loss, torch.tensor(expected / 4))  # two lists of two
 
 
-def test_listmle_depends_on_the_order_alone():
-    views = batch()
-    values = [
-        RankDistillation(method="listmle", teacher_temperature=one, teacher_dims=(3, 3))(*views)
-        for one in (0.01, 10.0)
-    ]
-    assert torch.equal(*values)
-
-
 def test_weights_choose_between_teachers():
     left, right, left_teacher, right_teacher = batch()
     first = plain("listnet")(left, right, left_teacher[:, :1], right_teacher[:, :1])
@@ -101,11 +83,3 @@ def test_weights_are_of_the_cosines_not_of_the_losses():
     own = torch.stack((AXES, AXES), dim=1)
     loss = plain("listmle", teachers=2, weights=[0.33, 0.67])(AXES, AXES, own, orders)
     torch.testing.assert_close(loss, torch.tensor(2 * math.log(E + 1) / 4))
-
-
-@pytest.mark.parametrize(("method", "least"), [("listnet", 3), ("listmle", 2)])
-def test_batch_of_too_few_rows_is_idle(method: Method, least: int):
-    term = plain(method)
-    reason = f"a batch of {least - 1} rows has nothing to order; raise training.batch_size"
-    assert term.idle(least - 1) == reason
-    assert term.idle(least) is None

@@ -1,10 +1,8 @@
 """What a term needs, and options that no term can take."""
 
-import math
 from typing import ClassVar
 
 import pytest
-import torch
 from torch import Tensor, nn
 
 from embedrun.loss.angle import Angle
@@ -12,14 +10,8 @@ from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.terms import (
     Needs,
     Pass,
-    given,
     needs,
-    nothing_to_order,
     passes,
-    require_positive,
-    require_scale,
-    require_shape,
-    source,
     with_negatives,
 )
 
@@ -55,37 +47,12 @@ def test_needs_are_read_from_the_signature_of_forward():
     assert needs(Angle()) == needs(Angle)
 
 
-def test_constructor_is_given_only_what_it_asks_for():
-    values = {"dim": 8, "teacher_dims": (3,)}
-    assert given(Outside, values) == {"dim": 8}
-    assert given(Angle, values) == {}
-
-
-def test_key_names_what_is_unusual_about_a_pass():
-    assert Pass("left").key == "left"
-    assert Pass("left", dropout=False).key == "left-dropout"
-    assert Pass("left", draw=3, max_length=32).key == "left#3[:32]"
-    # Without dropout every draw is the same.
-    assert Pass("text", draw=4, dropout=False) == Pass("text", dropout=False)
-    assert Pass("text", draw=4) != Pass("text")
-
-
-def test_views_go_through_as_the_term_says_and_else_as_they_are():
-    assert passes(Angle) == {"left": Pass("left"), "right": Pass("right")}
-    assert passes(Outside) == {"text": Pass("text", draw=2), "negative": Pass("negative")}
-
-
 def test_change_keeps_what_it_does_not_name():
     changes = {"text": {"max_length": 16}, "negative": "right"}
     assert passes(Outside, changes) == {
         "text": Pass("text", draw=2, max_length=16),
         "negative": Pass("right"),
     }
-
-
-def test_two_passes_of_one_view_take_the_place_of_two_views():
-    ways = passes(Angle, {"left": "text", "right": {"view": "text", "draw": 1}})
-    assert [way.key for way in ways.values()] == ["text", "text#1"]
 
 
 def test_optional_view_can_be_left_out_and_a_necessary_one_cannot():
@@ -127,12 +94,6 @@ def test_each_numbered_negative_goes_through_the_encoder_as_the_one_would():
     assert with_negatives(Several, passes(Several), 0) == passes(Several)
 
 
-def test_negatives_that_the_user_left_out_or_chose_stay_so():
-    for change in (None, "negative_2", "right"):
-        ways = passes(Several, {"negative": change})
-        assert with_negatives(Several, ways, 3) == ways
-
-
 def test_a_term_of_one_negative_takes_the_first_alone_and_refuses_more():
     first = {"text": Pass("text", draw=2), "negative": Pass("negative_1")}
     assert with_negatives(Outside, passes(Outside), 1) == first
@@ -140,43 +101,3 @@ def test_a_term_of_one_negative_takes_the_first_alone_and_refuses_more():
     assert with_negatives(Outside, chosen, 3)["negative"] == Pass("negative_3")
     with pytest.raises(ValueError, match="takes one hard negative of a row, and the rows have 3"):
         with_negatives(Outside, passes(Outside), 3)
-
-
-def test_targets_of_a_view_follow_it_to_its_source():
-    ways = passes(Angle, {"left": "text", "right": {"view": "text", "draw": 1}})
-    assert source("left_teacher", ways) == source("right_teacher", ways) == "text_teacher"
-    assert source("right_identity", ways) == "text_identity"
-    assert source("score", ways) == "score"
-    assert source("negative_teacher", ways) == "negative_teacher"  # no such parameter
-
-
-def test_numbers_that_are_not_positive_are_refused():
-    for value in (0, -0.5, math.nan):
-        with pytest.raises(ValueError, match=f"Term: temperature must be > 0, got {value}"):
-            require_positive("Term", "temperature", value)
-    require_positive("Term", "temperature", 5e-324)
-
-
-def test_a_small_scale_is_taken_for_a_temperature():
-    for value, end in ((0.05, "0.05; a temperature of 0.05 is scale=20"), (0.0, "0.0"), (math.nan, "nan")):
-        with pytest.raises(ValueError, match=rf"must be >= 1, got {end}\Z"):
-            require_scale("Term", value)
-    require_scale("Term", 1)
-
-
-def test_other_shape_is_named():
-    for shape, wanted, message in (
-        ((3, 1), (3,), r"Term: score must have shape \(3,\), got \(3, 1\)"),
-        ((4, 2, 5), (4, 3, None), r"must have shape \(4, 3, any\), got \(4, 2, 5\)"),
-        ((), (3,), r"must have shape \(3,\), got \(\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            require_shape("Term", "score", torch.zeros(shape), *wanted)
-    require_shape("Term", "vectors", torch.zeros(4, 3, 5), 4, 3, None)
-
-
-def test_one_row_or_one_score_is_nothing_to_order():
-    one = "a batch of one row has nothing to compare; raise training.batch_size"
-    assert nothing_to_order(1, None) == one
-    assert nothing_to_order(1, torch.arange(3.0)) == one
-    assert nothing_to_order(2, torch.ones(3)) == "all scores of the training rows are equal"

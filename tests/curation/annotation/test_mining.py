@@ -12,7 +12,6 @@ from minilm import minilm_folder
 from embedrun.config import AnnotatorConfig, MiningConfig
 from embedrun.curation.annotation.mining import mine, positive_pairs
 from embedrun.encoder import Encoder
-from embedrun.errors import DataError
 from embedrun.rows import Rows
 
 ANGLE = {"a": 0, "b": 20, "c": 60, "d": 90, "p": 10, "q": 20, "r": 60, "s": 90}  # degrees
@@ -68,12 +67,10 @@ def test_the_negatives_of_an_anchor_are_the_nearest_positives_of_others():
     [
         ({"range_min": 1}, "rs"),
         ({"max_score": 0.9}, "rs"),  # cos 20 is 0.94
-        ({"max_score": 0.95}, "qr"),
         ({"absolute_margin": 0.04}, "qr"),  # the positive has cos 10, 0.9848; 0.9397 is 0.0451 below
         ({"absolute_margin": 0.05}, "rs"),
         ({"relative_margin": 0.04}, "qr"),  # 4 % of 0.9848 are 0.0394
         ({"relative_margin": 0.05}, "rs"),  # and 5 % are 0.0492
-        ({"min_score": 0.3}, "qr"),
         ({"range_max": 2}, "qr"),
     ],
 )
@@ -94,32 +91,18 @@ def test_no_positive_of_an_anchor_is_its_negative_nor_the_anchor_itself():
     assert found([("a", "b"), ("b", "p"), ("c", "r")], num_negatives=1)["b"] == "r"
 
 
-def test_what_is_drawn_follows_the_seed():
-    options = {"num_negatives": 1, "sampling_strategy": "random"}
-    assert found(seed=5, **options) == found(seed=5, **options)
-    assert len({found(seed=seed, **options)["a"] for seed in range(20)}) > 1
-
-
 @pytest.mark.parametrize(
     ("encoder", "config", "anchor", "candidate"),
     [
         (Plane(), {}, "a", "p"),
-        (Plane(), {"prompt": "t: "}, "t: a", "t: p"),
         (Plane(), {"query_prompt": "q: ", "corpus_prompt": "d: {text}"}, "q: a", "d: p"),
         (Plane(), {"prompt": "t: ", "query_prompt": "q: "}, "q: a", "t: p"),
         (Plane(query="query: ", passage="passage: "), {}, "query: a", "passage: p"),
-        (Plane(query="query: ", passage="passage: "), {"prompt": "t: "}, "t: a", "t: p"),
     ],
 )
 def test_anchors_and_candidates_have_prompts_of_their_own(encoder, config, anchor, candidate):
     mine(PAIRS, encoder, asked(num_negatives=1, **config))  # type: ignore[arg-type]
     assert [texts[0] for texts in encoder.read] == [candidate, anchor]
-
-
-def test_a_vector_that_is_not_finite_is_refused(monkeypatch):
-    monkeypatch.setitem(ANGLE, "r", math.nan)
-    with pytest.raises(DataError, match="1 of its 4 vectors are not finite, first that of 'r'"):
-        mine(PAIRS, Plane(), asked(num_negatives=1))  # type: ignore[arg-type]
 
 
 def test_positive_pairs_are_those_of_a_score_entailments_or_all_each_once():
@@ -142,10 +125,10 @@ SENTENCES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mining",
     [
-        {"num_negatives": 2},
         {"num_negatives": 2, "range_min": 1, "range_max": 4, "relative_margin": 0.5, "max_score": 0.3},
         {"num_negatives": 1, "sampling_strategy": "random", "absolute_margin": 0.2, "min_score": -0.1},
     ],

@@ -56,12 +56,6 @@ def test_the_number_of_shards_may_change_between_processes(tmp_path):
     assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
 
 
-def test_parts_of_other_settings_do_not_count(tmp_path):
-    work(tmp_path)
-    other = settings_of(ROWS, 1, [{"name": "stub", "prompt": "query: "}])
-    assert Parts(tmp_path, ROWS, other).missing() == [0, 1, 2]
-
-
 def test_mean_and_deciles_by_label():
     label = np.array([0] * 11 + [2])
     merged = Merged(label, np.array([*range(11), 0.25]) / 10)
@@ -69,3 +63,9 @@ def test_mean_and_deciles_by_label():
         "entailment": {"pairs": 11, "mean": 0.5, "deciles": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]},
         "contradiction": {"pairs": 1, "mean": 0.025, "deciles": [0.025] * 9},
     }
+
+
+def test_parts_of_other_settings_do_not_count(tmp_path):
+    work(tmp_path)
+    other = settings_of(ROWS, 1, [{"name": "stub", "prompt": "query: "}])
+    assert Parts(tmp_path, ROWS, other).missing() == [0, 1, 2]

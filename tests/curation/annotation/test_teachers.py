@@ -7,7 +7,6 @@ import pytest
 
 from embedrun.curation.annotation.teachers import (
     average,
-    cosine,
     prompt_problem,
     prompted,
     similarities,
@@ -31,17 +30,6 @@ def test_the_golden_scores_of_two_teachers():
 
     found = average(similarities(["a0", "a1"], ["b0", "b1"], [teacher(1), teacher(2)]))
     np.testing.assert_allclose(found, np.array(case["expected"]), atol=GOLDEN["default_tolerance"], rtol=0)
-
-
-def test_cosines_by_hand():
-    left = np.array([[3, 4], [1, 0], [1, 0], [0, 0], [1e-3, 0]], np.float32)
-    right = np.array([[4, 3], [-2, 0], [0, 5], [1, 1], [1e-3, 1e-3]], np.float32)
-    # 24 / 25; opposite; at right angles; a zero vector has no direction; length plays no part.
-    np.testing.assert_allclose(cosine(left, right), np.array([0.96, -1, 0, 0, math.sqrt(0.5)]), atol=1e-7)
-
-
-def test_the_score_is_the_mean_and_can_be_negative():
-    np.testing.assert_allclose(average(np.array([[0.5, 0.25], [-0.5, -0.3]])), np.array([0.375, -0.4]))
 
 
 def test_a_teacher_gets_each_text_of_a_block_once_shortest_first():

@@ -10,7 +10,7 @@ from github_server import GitHub, issue, pull, running
 pytest.importorskip("github")
 
 from embedrun.curation.collection import github
-from embedrun.curation.collection.github import Repository, connect, fetch, find, load, load_texts, text_of
+from embedrun.curation.collection.github import Repository, connect, fetch, find, load, load_texts
 from embedrun.errors import DataError
 
 FILE = Path("o/r.jsonl.gz")
@@ -65,12 +65,6 @@ def issues(*numbers: int) -> list:
     return [issue(number, f"t{number}") for number in numbers]
 
 
-def test_a_text_is_title_blank_line_body():
-    assert text_of(" T ", "one\r\ntwo \r\n") == "T\n\none\ntwo"
-    assert text_of("T", None) == "T"
-    assert text_of("T\ud800", "") == "T?"
-
-
 def test_comments_name_duplicates_of_closed_issues(read):
     found = read(
         issues(1, 2, 3, 4), [(2, "Duplicate of #1"), (4, "dup of O/R#3"), (4, "and duplicate of #3")]
@@ -103,19 +97,6 @@ def test_what_gives_no_pair_is_counted_by_reason(read):
         "left_out_same_text": 1,
     }
     assert found.counts["pull_requests"] == 1
-
-
-def test_a_later_denial_takes_a_claim_back_however_it_is_spelt(read):
-    found = read(
-        issues(1, 2, 3), [(3, "duplicate of #1"), (3, "duplicate of #2"), (3, "not a duplicate of o/r#1")]
-    )
-    assert found.duplicates == [(3, 2)]
-
-
-def test_a_repository_answers_to_its_old_and_its_new_name(hub, again):
-    hub.add("New/Name", issues(1, 2, 3), [(2, "dup of new/name#1"), (3, "dup of o/r#1")])
-    hub.moved = {"/repos/o/r": f"{hub.api}/repos/New/Name"}
-    assert again().duplicates == [(2, 1), (3, 1)]
 
 
 def mark(event: str) -> dict:
@@ -163,13 +144,6 @@ def test_the_newest_issues_are_taken_and_older_originals_fetched(read, hub):
     assert load_texts(FILE, {1, 5}) == {1: "t1", 5: "t5"}
 
 
-def test_a_long_listing_is_begun_anew_and_read_to_its_end(read, hub, monkeypatch):
-    monkeypatch.setattr(github, "WINDOW", 3)
-    found = read(issues(*range(1, 10)), [(number, "dup of #1") for number in range(2, 10)])
-    assert found.duplicates == [(number, 1) for number in range(2, 10)]
-    assert sum("since=1970" not in path for path, _ in hub.requests if "comments?" in path) >= 3
-
-
 def test_limits_and_faults_are_waited_for_and_change_nothing(read, again, hub, waited, capsys):
     whole = read(issues(1, 2, 3, 4), [(2, "dup of #1"), (4, "dup of #3")])
     hub.requests.clear()
@@ -193,3 +167,23 @@ def test_what_does_not_pass_is_said(read, hub, waited, fault, words):
     with pytest.raises(DataError, match=words):
         read(issues(1, 2))
     assert not FILE.exists()
+
+
+def test_a_repository_answers_to_its_old_and_its_new_name(hub, again):
+    hub.add("New/Name", issues(1, 2, 3), [(2, "dup of new/name#1"), (3, "dup of o/r#1")])
+    hub.moved = {"/repos/o/r": f"{hub.api}/repos/New/Name"}
+    assert again().duplicates == [(2, 1), (3, 1)]
+
+
+def test_a_long_listing_is_begun_anew_and_read_to_its_end(read, hub, monkeypatch):
+    monkeypatch.setattr(github, "WINDOW", 3)
+    found = read(issues(*range(1, 10)), [(number, "dup of #1") for number in range(2, 10)])
+    assert found.duplicates == [(number, 1) for number in range(2, 10)]
+    assert sum("since=1970" not in path for path, _ in hub.requests if "comments?" in path) >= 3
+
+
+def test_a_later_denial_takes_a_claim_back_however_it_is_spelt(read):
+    found = read(
+        issues(1, 2, 3), [(3, "duplicate of #1"), (3, "duplicate of #2"), (3, "not a duplicate of o/r#1")]
+    )
+    assert found.duplicates == [(3, 2)]

@@ -3,9 +3,6 @@
 import pytest
 
 from embedrun.curation.generation.answers import (
-    differs_enough,
-    distinct,
-    missing_words,
     of_rows,
     parse,
     sift,
@@ -25,22 +22,15 @@ def parsed(text: str, size: int = 9, **more) -> tuple[list[str], list[str]]:
     "text",
     [
         "1. A cat sits.\n2. The cat, it sits.",
-        "1) A cat sits.\n\n2) The cat, it sits.",
         "(1) A cat sits.\n(2) The cat, it sits.",
         "1: A cat sits.\r\n2: The cat, it sits.\r\n",
-        "  1.   A cat sits.  \n 2. \tThe cat, it sits.",
         "- A cat sits.\n- The cat, it sits.",
-        "* A cat sits.\n* The cat, it sits.",
-        "• A cat sits.\n• The cat, it sits.",
         '1. "A cat sits."\n2. “The cat, it sits.”',
         '["A cat sits.", "The cat, it sits."]',
         '{"sentences": ["A cat sits.", "The cat, it sits."]}',
-        '{"1": "A cat sits.", "2": "The cat, it sits."}',
         '[{"sentence": "A cat sits."}, {"sentence": "The cat, it sits."}]',
         '```json\n["A cat sits.", "The cat, it sits."]\n```',
-        '```\n{"output": [\n  "A cat sits.",\n  "The cat, it sits."\n]}\n```\n',
         'Here is the JSON:\n\n```json\n["A cat sits.", "The cat, it sits."]\n```\nMore?',
-        "```\n1. A cat sits.\n2. The cat, it sits.\n```",
         "<think>\n1. Shall I?\n2. Yes.\n</think>\n1. A cat sits.\n2. The cat, it sits.",
     ],
 )
@@ -52,19 +42,12 @@ def test_numbered_bulleted_and_json_lists_give_their_sentences_and_no_reject(tex
     ("text", "reason"),
     [
         ("", "the answer is empty"),
-        ("  \n ", "the answer is empty"),
         ("<think>1. A cat.</think>", "the answer is empty"),
         ("A cat sits.", "the answer has no numbered, bulleted or JSON list"),
-        ("A cat sits.\nThe cat, it sits.", "the answer has no numbered, bulleted or JSON list"),
         ("1.5 million cats sit.", "the answer has no numbered, bulleted or JSON list"),
-        ("-5 degrees", "the answer has no numbered, bulleted or JSON list"),
         ('["A cat sits.", "The cat', "the answer is not JSON"),
-        ('["A cat sits."] and more', "the answer is not JSON"),
-        ("[" * 100_000, "the answer is not JSON"),
         ('["A cat sits.", 2]', "the answer is JSON, and not a list of texts"),
         ('{"positive": ["A"], "negative": ["B"]}', "the answer is JSON, and not a list of texts"),
-        ('[{"a": "A", "b": "B"}]', "the answer is JSON, and not a list of texts"),
-        ("[[]]", "the answer is JSON, and not a list of texts"),
     ],
 )
 def test_an_answer_that_is_no_list_is_rejected_whole_with_the_reason(text, reason):
@@ -82,33 +65,18 @@ def test_lines_around_the_items_are_rejected_one_by_one():
     ]
 
 
-def test_an_item_that_goes_on_below_is_no_whole_sentence():
-    found = parse(Answer("1. A cat\n   sits.\n2. It sits."), 9)
-    assert found.sentences == ["It sits."]
-    assert found.rejects == [("an item of several lines", "A cat\n   sits.")]
-
-
 def test_the_last_item_of_an_answer_that_was_cut_off_is_rejected():
     found = parse(Answer("1. A cat sits.\n2. The cat, it si", cut=True), 9)
     assert found.sentences == ["A cat sits."]
     assert found.rejects == [("cut off at the longest length", "The cat, it si")]
 
 
-def test_no_more_sentences_than_were_asked_for():
-    found = parse(Answer("1. a\n2. b\n3. c"), 2)
-    assert found.sentences == ["a", "b"]
-    assert found.rejects == [("more items than were asked for", "c")]
-
-
 @pytest.mark.parametrize(
     ("item", "text"),
     [
         ('"A" and "B"', '"A" and "B"'),
-        ("'tis the cat's", "'tis the cat's"),
-        ("'A cat sits.'", "A cat sits."),
         ("«A cat sits.»", "A cat sits."),
         ("**A cat**", "A cat"),
-        ('*"A cat sits."*', "A cat sits."),
         ("**A** or **B**", "**A** or **B**"),
     ],
 )
@@ -116,27 +84,8 @@ def test_only_quotes_and_emphasis_around_the_whole_item_are_taken_off(item, text
     assert parsed(f"1. {item}") == ([text], [])
 
 
-def test_a_refused_prompt_is_a_reject_with_the_reason():
-    assert parse(Answer("", refused="the endpoint's content_filter"), 2).rejects == [
-        ("no answer: the endpoint's content_filter", "")
-    ]
-
-
 # Of "a plane is taking off ." the words "taking", "off" and "." are not in the other; "a", "plane", "is" are.
 SENTENCE, OTHER = "a plane is taking off .", "a plane is landing"
-
-
-def test_words_of_the_sentence_that_the_negative_lacks_are_counted_once_each():
-    assert missing_words(SENTENCE, OTHER) == 3
-    assert missing_words("no no no yes", "yes") == 1
-    assert missing_words(SENTENCE, SENTENCE) == 0
-
-
-def test_a_negative_is_kept_from_so_many_missing_words_on():
-    assert differs_enough(SENTENCE, OTHER, 3)
-    assert not differs_enough(SENTENCE, OTHER, 4)
-    assert differs_enough("one two three four five", "six", 5)
-    assert not differs_enough("one two three four", "six", 5)
 
 
 def test_a_column_of_a_data_set_is_chosen_by_its_name():
@@ -147,11 +96,6 @@ def test_a_column_of_a_data_set_is_chosen_by_its_name():
         of_rows(rows, "text3")
     texts = {"left": ["a"], "right": ["b"], "negative_1": ["c"], "negative_2": ["d"]}
     assert of_rows(Rows(name="x", split="train", form="triplet", texts=texts), "negative_2") == ["d"]
-
-
-def test_each_sentence_is_taken_once_in_its_first_place():
-    assert distinct(["b", "a", "b", "c"], None) == ["b", "a", "c"]
-    assert distinct(["b", "a", "b", "c"], 2) == ["b", "a"]
 
 
 TEXT = "A plane is taking off."
@@ -191,12 +135,6 @@ def test_what_is_given_as_both_kinds_is_neither():
     assert [row["text2"] for row in found.pairs] == ["It flies.", "It lands.", "It rises."]
     assert {row["reason"] for row in found.rejects} == {"given both as a positive and as a negative"}
     assert len(found.rejects) == 2
-
-
-def test_the_sentence_itself_is_no_pair():
-    found = sifted(("a", listed("a plane is  taking off."), listed("It lands.")))
-    assert [row["text2"] for row in found.pairs] == ["It lands."]
-    assert [row["reason"] for row in found.rejects] == ["the input sentence itself"]
 
 
 def test_the_filter_drops_negatives_alone():

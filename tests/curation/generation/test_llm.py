@@ -30,19 +30,6 @@ def test_every_prompt_is_asked_once_and_a_second_time_nothing_is(tmp_path, scrip
     assert sum(counts) == 6
 
 
-def test_groups_do_not_depend_on_what_is_stored(tmp_path, scripted):
-    prompts = ["a", "bb", "ccc", "dddd", "e"]  # by length: a e | bb ccc | dddd
-    whole = scripted(echo, together=2)
-    ask_all(whole, prompts, Responses(tmp_path / "whole", "a"), lambda count: None)
-    assert whole.asked == [["a", "e"], ["bb", "ccc"], ["dddd"]]
-    rest, responses = scripted(echo, together=2), Responses(tmp_path / "rest", "a")
-    for text in ("a", "e", "ccc"):
-        responses.keep(rest, text, Answer("stored"))
-    ask_all(rest, prompts[::-1], responses, lambda count: None)
-    assert rest.asked == [["bb", "ccc"], ["dddd"]]
-    assert responses.get(rest, "ccc") == Answer("stored")
-
-
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_what_was_answered_before_a_failure_is_kept(tmp_path, scripted, parallel):
     def say(prompt: str) -> Answer:
@@ -85,14 +72,6 @@ def test_an_answer_comes_back_as_it_was_kept(tmp_path, llm, answer):
     assert json.loads(line)["prompt"] == "p"
 
 
-def test_another_prompt_model_or_option_is_another_request(tmp_path, scripted, llm):
-    responses = Responses(tmp_path, "a")
-    responses.keep(llm, "p", Answer("first"))
-    other, warm = scripted(lambda prompt: Answer(""), label="other"), scripted(lambda prompt: Answer(""))
-    warm.settings = {**llm.settings, "temperature": 0.5}
-    assert [responses.get(llm, "q"), responses.get(other, "p"), responses.get(warm, "p")] == [None] * 3
-
-
 def test_half_a_line_of_a_kill_is_passed_over_and_what_follows_is_whole(tmp_path, llm):
     Responses(tmp_path, "a").keep(llm, "p", Answer("first"))
     with (tmp_path / "a.jsonl").open("ab") as file:
@@ -105,3 +84,11 @@ def test_half_a_line_of_a_kill_is_passed_over_and_what_follows_is_whole(tmp_path
     assert other.get(llm, "r") is None
     other.reload()
     assert other.get(llm, "r") == Answer("third")
+
+
+def test_another_prompt_model_or_option_is_another_request(tmp_path, scripted, llm):
+    responses = Responses(tmp_path, "a")
+    responses.keep(llm, "p", Answer("first"))
+    other, warm = scripted(lambda prompt: Answer(""), label="other"), scripted(lambda prompt: Answer(""))
+    warm.settings = {**llm.settings, "temperature": 0.5}
+    assert [responses.get(llm, "q"), responses.get(other, "p"), responses.get(warm, "p")] == [None] * 3

@@ -1,11 +1,8 @@
-import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from embedrun.curation.generation.local import LocalLlm
-from embedrun.errors import DataError
 
 WORDS = ["<pad>", "</s>", "1.", "2.", "cat", "dog", "sits", "runs", "\n"]
 
@@ -52,13 +49,6 @@ def llm(folder: Path, **options) -> LocalLlm:
 PROMPTS = ["cat sits", "dog runs runs", "1. cat 2. dog"]
 
 
-def test_greedy_answers_are_the_same_every_time(folder):
-    once = llm(folder).ask(PROMPTS)
-    assert len(once) == 3
-    assert all(answer.refused is None for answer in once)
-    assert once == llm(folder).ask(PROMPTS)
-
-
 def test_padding_does_not_change_an_answer(folder):
     together, alone = llm(folder), llm(folder)
     assert together.ask(PROMPTS) == [answer for prompt in PROMPTS for answer in alone.ask([prompt])]
@@ -96,20 +86,3 @@ def test_the_chat_template_wraps_the_prompt(tmp_path):
     template = "cat {{ messages[0]['content'] }}{% if add_generation_prompt %} runs{% endif %}"
     plain, chat = put(tmp_path / "a"), put(tmp_path / "b", template=template)
     assert llm(chat).ask(["dog"]) == llm(plain).ask(["cat dog runs"])
-
-
-def test_the_settings_tell_other_files_apart_and_not_other_places(tmp_path, folder):
-    shutil.copytree(folder, tmp_path / "same")
-    shutil.copytree(folder, tmp_path / "other")
-    config = json.loads((tmp_path / "other/config.json").read_text())
-    (tmp_path / "other/config.json").write_text(json.dumps({**config, "rms_norm_eps": 1e-3}))
-    assert llm(tmp_path / "same").settings == llm(folder).settings
-    assert llm(tmp_path / "other").settings != llm(folder).settings
-    assert str(folder) not in str(llm(folder).settings)
-
-
-def test_a_folder_that_is_no_language_model_is_refused(tmp_path, folder):
-    shutil.copytree(folder, tmp_path / "bad")
-    (tmp_path / "bad/config.json").write_text("{}")
-    with pytest.raises(DataError, match="cannot be read as a causal language model"):
-        llm(tmp_path / "bad").ask(["cat"])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.classifier.adam import Course, Fitted, initial
+from embedrun.evaluation.classifier.adam import Course, initial
 
 
 def course(held_out: int, counts: list[int]) -> tuple[Course, int]:
@@ -48,16 +48,3 @@ def test_the_first_of_equally_good_weights_is_kept():
 def test_no_round_begins_after_200_epochs():
     _, seen = course(100, list(range(100)))
     assert seen == 51
-
-
-def test_kept_weights_do_not_change_with_those_in_training():
-    made, weights = Course(10), np.ones((2, 3))
-    made.see(5, weights)
-    weights[:] = 0
-    assert made.end().weights.sum() == 6
-
-
-def test_the_first_class_wins_a_tie():
-    weights = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0.5]], dtype=np.float32)  # the bias is last
-    features = np.array([[2, 0], [0, 1]], dtype=np.float32)  # logits 2 2 0.5 and 0 0 1.5
-    assert Fitted(1.0, weights, 1).predict(features).tolist() == [0, 2]

@@ -1,12 +1,10 @@
 """Rows as examples, folds and orders."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.classifier import Permutations, examples, stratified
+from embedrun.evaluation.classifier import examples
 from embedrun.rows import Rows
 
 
@@ -50,43 +48,3 @@ def test_texts_are_their_words_and_only_those_that_change_are_encoded_anew():
     found = examples(texts(["x", "a  b ", ""], [0, 0, 0]), seen)
     assert calls == [["x", "a  b ", ""], ["a b"]]
     assert found.features[:, 0].tolist() == [0, 1, 3]
-
-
-def test_the_vectors_of_the_encoder_are_not_written_to():
-    given = torch.ones(1, 2)
-    calls = iter([given, torch.zeros(1, 2)])
-    assert examples(texts(["a  b"], [0]), lambda _: next(calls)).features.tolist() == [[0, 0]]
-    assert given.tolist() == [[1, 1]]
-
-
-def test_every_fold_holds_out_its_share_of_each_class():
-    labels = np.array([1] * 6 + [0] * 4)
-    held_out = [labels[out] for _, out in stratified(labels, 2, seed=0)]
-    assert [sorted(classes.tolist()) for classes in held_out] == [[0, 0, 1, 1, 1]] * 2
-
-
-def test_rounds_go_on_where_the_last_one_ended_whatever_they_are_asked_for():
-    generator = np.random.RandomState(7)
-    wanted = [generator.permutation(9) for _ in range(6)]
-    permutations = Permutations(7, epochs=2)
-    np.testing.assert_array_equal(permutations.round(2, 9, drawn=0), wanted[4:6])
-    np.testing.assert_array_equal(permutations.round(0, 9, drawn=0), wanted[:2])
-
-
-def test_the_permutation_before_training_comes_from_the_same_generator():
-    generator = np.random.RandomState(7)
-    first, wanted = generator.permutation(10), generator.permutation(9)
-    permutations = Permutations(7, epochs=1)
-    np.testing.assert_array_equal(permutations.first(10), first)
-    np.testing.assert_array_equal(permutations.round(0, 9, drawn=10)[0], wanted)
-    assert not np.array_equal(permutations.round(0, 9, drawn=0)[0], wanted)
-
-
-def test_threads_get_the_same_orders():
-    permutations = Permutations(3, epochs=4)
-    asked = [(index % 5, 30 + index % 3) for index in range(60)]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda one: permutations.round(*one, drawn=0), asked))
-    alone = Permutations(3, epochs=4)
-    for one, orders in zip(asked, found, strict=True):
-        np.testing.assert_array_equal(orders, alone.round(*one, drawn=0))

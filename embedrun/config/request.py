@@ -114,15 +114,6 @@ def evaluations(overrides: Sequence[str]) -> list[str]:
     return [word.strip(" '\"") for word in typed.strip("[]").split(",") if word.strip()]
 
 
-def loosened(request: Request, overrides: Sequence[str]) -> list[str]:
-    """The same overrides, with those of unknown keys let in, so that `config.Checker` reports them all."""
-    keys = [re.match(r"([\w.]+)=", override) for override in overrides]
-    return [
-        f"++{override}" if key and key[1] not in request.groups and not is_hydra(override) else override
-        for key, override in zip(keys, overrides, strict=True)
-    ]
-
-
 def task_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides that are not about Hydra itself."""
     return [override for override in overrides if not is_hydra(override)]

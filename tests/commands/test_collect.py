@@ -15,7 +15,6 @@ pytest.importorskip("github")
 
 from embedrun.curation.collection.collect import plan_collect
 from embedrun.errors import ConfigError
-from embedrun.files import only_writer
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "ghp_canary0123456789abcdef"
@@ -156,12 +155,6 @@ def test_the_token_is_written_nowhere(collect, hub):
             assert b"uthorization" not in data
 
 
-def test_without_a_token_the_person_is_told(collect, hub, monkeypatch):
-    monkeypatch.delenv("GITHUB_TOKEN")
-    assert "no token in GITHUB_TOKEN: GitHub allows 60 requests an hour" in collect().err
-    assert not any("authorization" in headers for _, headers in hub.requests)
-
-
 def test_lengths_are_counted_with_a_tokenizer(collect):
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -200,20 +193,6 @@ def test_every_fault_of_the_configuration_is_named_together(refused):
     assert "hydra.run.dir: collect has no run directory" in said
 
 
-def test_a_token_typed_as_an_option_is_not_repeated(refused):
-    secret = "ghp_" + "a1" * 18
-    assert secret not in refused("collect", "output=out", f"token_variable={secret}")
-    assert "hunter2" not in refused("collect", "output=out", "api='https://me:hunter2@api.github.com'")
-
-
-def test_two_do_not_collect_into_one_folder(collect):
-    Path("out").mkdir()
-    with only_writer(Path("out/github_issues")):
-        ended = collect()
-        Path("out/collect.json").unlink(missing_ok=True)
-    assert ended.code == 8
-
-
 def test_the_paper_fits_the_schema():
     from omegaconf import OmegaConf
 
@@ -228,13 +207,3 @@ def test_the_paper_fits_the_schema():
     assert plan.config.negatives == pytest.approx((9108 + 773 + 741) / (9457 + 774 + 807), abs=5e-4)
     with pytest.raises(ConfigError):
         plan_collect(plain, None)
-
-
-def test_a_model_trains_on_a_collection(collect, embedrun, options):
-    collect()
-    own = [option for option in options if not option.startswith("dataset.")]
-    ended = embedrun(
-        "train", *own, "dataset=github_issues", "dataset.path=out", "loss=cosent", "hydra.run.dir=run"
-    )
-    assert ended.code == 0, ended.err
-    assert "github_issues_test/spearman" in json.loads(Path("run/results.json").read_text())["scores"]

@@ -162,17 +162,14 @@ def test_a_signal_saves_within_the_step_says_how_to_go_on_and_the_end_is_the_sam
     assert (once["step"], once["differences"]) == (5, [])
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 143)])
-def test_a_signal_while_scoring_ends_the_run_at_once_with_its_own_code(
-    embedrun, options, monkeypatch, number, code
-):
+def test_a_signal_while_scoring_ends_the_run_at_once_with_its_own_code(embedrun, options, monkeypatch):
     def save(*_: object) -> None:
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGINT)
         time.sleep(10)
 
     monkeypatch.setattr(Kept, "save", save)
     ended = embedrun("train", *options, "hydra.run.dir=run")
-    assert ended.code == code
+    assert ended.code == 130
     assert "embedrun resume run continues from what is done, with the same options" in ended.err
     assert read(Path("run/status.json"))["state"] == "interrupted"
 
@@ -218,17 +215,6 @@ def test_when_the_best_checkpoint_is_lost_that_is_said_and_recorded(embedrun, st
     assert "it was the best so far" in ended.err
     assert read(stopped / "results.json")["notes"]["exact_resume"] is False
     assert read(stopped / "status.json")["exact_resume"] is False
-
-
-def test_other_libraries_are_said_and_recorded(embedrun, stopped, monkeypatch):
-    said = "threads 1 then, 2 now"
-    monkeypatch.setattr("embedrun.training.checkpoint.differences", lambda _: [said])
-    ended = embedrun("resume", stopped)
-    assert ended.code == 0
-    assert ended.err.count(f"warning: {said}") == 1
-    (once,) = read(stopped / "environment.json")["resumed"]
-    assert said in once["differences"][0]
-    assert read(stopped / "results.json")["notes"]["exact_resume"] is False
 
 
 def test_a_run_whose_configuration_was_edited_does_not_go_on(embedrun, stopped):

@@ -206,13 +206,6 @@ def test_a_model_learns_from_a_frozen_one_whenever_its_vectors_are_computed(embe
     assert 0 < last < first < 1
 
 
-def test_a_run_directory_that_exists_is_refused(refused, options):
-    Path("mine").mkdir()
-    Path("mine/notes.txt").write_text("of another")
-    said = refused("train", *options, "hydra.run.dir=mine")
-    assert "hydra.run.dir: mine exists; a run directory is never reused" in said
-
-
 @pytest.fixture
 def stopped(embedrun, monkeypatch, options):
     """A tiny run whose training raises."""
@@ -259,16 +252,6 @@ def test_a_surprise_is_a_failed_run_whose_traceback_is_in_the_log_alone(stopped)
     assert "RuntimeError: surprise" in ended.err
     assert "Traceback" in log
     assert not {"\x1b", "\x07"} & set(ended.err + log)
-
-
-def test_accumulation_warns_that_the_losses_see_one_batch_only(embedrun, options):
-    small = [option for option in options if not option.startswith(("training.batch_size", "training.max"))]
-    steps = ("training.batch_size=8", "training.accumulate=4", "training.max_steps=1", "hydra.run.dir=run")
-    ended = embedrun("train", *small, *steps)
-    assert ended.code == 0, ended.err
-    warning = "training.accumulate=4: the losses compare the 8 rows of a batch only, not all 32"
-    assert warning in ended.err
-    assert warning in Path("run/run.log").read_text(encoding="utf-8")
 
 
 def test_final_test_scores_stand_at_the_step_whose_weights_they_are_of(embedrun, monkeypatch, options):
@@ -414,8 +397,3 @@ def test_every_file_and_folder_of_a_run_an_export_and_vectors_is_as_open_as_the_
             ("folder", 0o777 & ~umask),
         }
         assert found[".safetensors", 0o666 & ~umask] == tensors
-
-
-@pytest.fixture(scope="module")
-def arguments(options: tuple[str, ...]) -> list[str]:
-    return ["train", *options, "evaluation=none", "hydra.run.dir=run"]

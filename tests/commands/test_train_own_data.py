@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 import random
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import small_models
 from embedrun.batch import Batch
 from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.split import hold_out
-from embedrun.launch import launcher
 from embedrun.rows import texts_at
 from embedrun.store import Store
 from embedrun.training.feed import Feed
@@ -137,29 +135,6 @@ def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(
     assert (run / "metrics.jsonl").read_bytes() == expected
     assert same_run.read(run / "environment.json")["data"]["hub owner/name"] == COMMIT
     assert f"\n  revision: {COMMIT}\n" in (run / "config.yaml").read_text()
-
-
-def test_a_sweep_knows_a_finished_run_of_the_newest_commit(line, hub, embedrun, monkeypatch):
-    def begin(*_: object) -> None:
-        raise AssertionError("a job has begun")
-
-    monkeypatch.setattr(launcher, "run_in_child", begin)
-    typed = [option for option in line(*HUB) if not option.startswith("hydra.run.dir=")]
-    assert embedrun(*typed).code == 0
-    ended = embedrun(*typed, "-m", "seed=42")
-    assert "job 0 has finished before: outputs/train/" in ended.err
-    assert ended.code == 0
-
-
-@pytest.mark.parametrize("separator", [";"])
-def test_the_separator_that_the_message_proposes_can_be_pasted_into_a_shell(
-    expected, train, line, embedrun, separator: str
-):
-    put("other.csv", separator)
-    refused = embedrun(*line("dataset.dev=dev.parquet", "dataset.path=other.csv"))
-    assert refused.code == 3, refused.err
-    (proposed,) = shlex.split(refused.err.rpartition(": pass ")[2])
-    assert train("dataset.path=other.csv", proposed) == expected
 
 
 def test_a_mark_of_byte_order_a_packed_file_and_a_folder_of_shards_change_nothing(expected, train):

@@ -74,31 +74,18 @@ def test_pairs_that_training_and_tests_share_are_counted_where_the_data_is_there
     assert f"also in the dev data: {shared}" in lines
 
 
-def test_data_that_is_there_and_faulty_is_refused(refused):
-    Path("mine.csv").write_text("text1,text2,score\na,b,high\n", encoding="utf-8")
-    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    assert "mine.csv, row 2" in refused("check", QUICK, "dataset=pairs", *files, code=3)
-
-
 def test_ratings_that_make_every_pair_a_positive_are_asked_about_or_warned_of(embedrun, refused):
     rows = "".join(f"one text {number},another text,{number % 5 + 1}\n" for number in range(20))
     Path("mine.csv").write_text(f"question,answer,rating\n{rows}", encoding="utf-8")
     columns = "dataset.columns={text1: question, text2: answer, score: rating}"
     files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
     own = (QUICK, "dataset=pairs", columns, *files, "loss=angle")
-    bound = "loss.terms.in_batch_negatives.positive_from=4"
     assert "pass 'dataset.score_range=[1,5]', which makes" in refused("check", *own)
     said = lines(embedrun("check", *own, "loss.terms.in_batch_negatives.positive_from=1"))
     assert [line for line in said if "positives" in line] == [
         "20 of 20 rows (100.0 %) are positives (score >= 1)",
         "warning: loss.terms.in_batch_negatives: takes 20 of 20 rows for positives, and 12 are rated 3, the "
         "middle of 1 to 5, or higher; pass loss.terms.in_batch_negatives.positive_from=3 to take those",
-    ]
-    said = lines(embedrun("check", *own, "loss=simcse_supervised"))
-    assert any("warning: loss.terms.infonce: takes 20 of 20 rows for positives" in line for line in said)
-    taken = lines(embedrun("check", *own, bound))
-    assert [line for line in taken if "positives" in line] == [
-        "8 of 20 rows (40.0 %) are positives (score >= 4)"
     ]
     taken = lines(embedrun("check", *own, "dataset.score_range=[1,5]"))
     assert "8 of 20 rows (40.0 %) are positives (score >= 4, the upper quarter of 1 to 5)" in taken
@@ -132,22 +119,6 @@ def test_tokens_and_time_are_estimated_and_say_from_what(embedrun):
     assert "estimated at 1.3 a word, without a tokenizer, in 512 of the rows" in found
     assert any(re.match("time, estimated about .+ to .+ for the steps and", line) for line in found)
     assert "at 1.00e09 operations a second: a matrix product in fp32, timed just now on" in found
-
-
-def test_several_processes_compare_the_whole_batch_and_each_encodes_its_share(embedrun):
-    found = lines(embedrun("check", QUICK, "gpu.processes=3"))
-    assert "rows a loss compares 32, shared by 3 processes; each anchor is compared with all" in found
-    assert "rows encoded at a time 11" in found
-    (memory,) = [line for line in found if line.startswith("for 22 texts of ")]
-    assert memory.endswith(" tokens on average, padding included, at a time, in 32 bits")
-
-
-def test_what_the_paper_leaves_open_is_said_of_the_experiment_and_of_those_below_it(embedrun, own):
-    folder = own("experiment/mine.yaml", "# @package _global_\n# open: lr 1.\ndefaults: [arccse_sbert]\n")
-    out = embedrun("check", "experiment=mine", "--config-dir", folder).out
-    assert "left open by the paper, and chosen in mine:\n  - lr 1.\n" in out
-    assert "chosen in arccse_sbert, which it builds on:\n  - The paper does not name the checkpoint" in out
-    assert '  - "update the parameters every 64 steps": gradients of 64 batches' in out
 
 
 def test_the_faults_of_every_job_of_a_sweep_are_reported_together(refused):
@@ -205,18 +176,6 @@ def test_a_configuration_without_weights_is_enough(price, llama):
     assert found["memory, estimated"].endswith("activations 640.0 KiB")
 
 
-def test_usual_and_highest_memory_are_those_of_the_lengths_of_the_rows(embedrun):
-    Path("mine.csv").write_text(
-        "text1,text2,score\n" + "a b,c d e f g h i j k l,1\na b,c d e f g h i j k m,0\n" * 40
-    )
-    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    said = lines(embedrun("check", QUICK, "dataset=pairs", "loss=cosent", *files, "gpu=cpu"))
-    usual = next(number for number, line in enumerate(said) if line.startswith("memory, estimated"))
-    # 1.3 tokens a word and two at the ends: 5 and 15; 128 are what the model takes.
-    assert said[usual + 1] == "for 64 texts of 10 tokens on average, padding included, at a time, in 32 bits"
-    assert re.fullmatch(r"at most .+ MiB, if all have 15, as the longest looked at", said[usual + 2])
-
-
 def test_a_teacher_weighs_four_bytes_a_weight(price, embedrun, llama):
     # BERT-base has 109,482,240 weights, 417.6 MiB; all else is 0.6 MiB.
     teachers = "training.teachers=[{name: google-bert/bert-base-uncased}, {name: someone/else}]"
@@ -243,14 +202,6 @@ def test_an_adapter_trains_its_matrices_alone(price, llama):
     matrices = 2 * (2 * (16 + 16) + 2 * (24 + 16))
     assert found["trainable parameters"] == f"{matrices:,}"
     assert found["parameters"] == f"{WEIGHTS + matrices:,}"
-
-
-def test_a_pooler_is_trained_only_where_it_pools(price):
-    bert = ("backbone=bert_base", "gpu=auto")
-    pooler = 768 * 769
-    assert price(*bert, "pooling=cls")["trainable parameters"] == f"{109_482_240 - pooler:,}"
-    assert price(*bert, "pooling=pooler")["trainable parameters"] == "109,482,240"
-    assert price(*bert, "pooling=cls_mlp")["trainable parameters"] == "109,482,240"  # a head as large
 
 
 def test_a_model_from_nothing_is_priced_by_its_shape(price):
@@ -288,10 +239,6 @@ def test_a_login_node_checks_what_several_devices_of_another_machine_will_do(emb
     assert any(
         re.fullmatch(r"for 16 texts of .* in 16 bits", line) for line in found
     )  # 32 rows by 4, two texts each
-    sweep = embedrun("check", "-m", QUICK, "gpu=auto,multi").out.splitlines()[-1]
-    assert sweep.startswith(
-        "above is what job 0 would do; 2 jobs, all valid, but would not start here; start"
-    )
 
 
 def test_scoring_is_priced_by_its_sentences_and_how_often_each_is_encoded(embedrun):
@@ -306,7 +253,3 @@ def test_scoring_is_priced_by_its_sentences_and_how_often_each_is_encoded(embedr
     assert "selected by 20 of 400 training rows, held out, every 125 steps and at the end" in said
     held_out = "20 of 400 training rows are held out to pick the checkpoint, by dataset.split_seed=42"
     assert any(line.startswith(held_out) for line in said)
-    none = [" ".join(line.split()) for line in lines(embedrun("check", *small, "training.dev=none"))]
-    assert {"scoring nothing", "dev scores none", "evaluation none"} <= set(none)
-    assert "selected by nothing: the last checkpoint is kept" in none
-    assert "training.dev=none: the last checkpoint is kept" in none

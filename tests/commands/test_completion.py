@@ -4,7 +4,6 @@ from pathlib import Path
 from embedrun import cli
 from embedrun.commands import completion
 from embedrun.commands.completion import answers
-from embedrun.config import presets
 
 # What bash does at the tab key, with the line of the first argument and the command of the second.
 _TAB = """
@@ -42,16 +41,6 @@ def test_options_are_found_by_group_and_with_their_values():
     assert answers("embedrun train backbone.name=") == []  # files
     assert answers("embedrun evaluate training.") == []
     assert "mining.num_negatives=" in answers("embedrun annotate mining.")
-
-
-def test_flags_and_their_values_are_found():
-    assert answers("embedrun runs --d") == ["--diff", "--draws", "--debug"]
-    assert answers("embedrun table --format=la") == ["--format=latex"]
-    assert answers("embedrun table angle/table4 --format ") == ["md", "csv", "latex", "json"]
-    assert answers("embedrun reproduce angle/table4 --scale ") == presets.groups()["scale"]
-    assert answers("embedrun train --help tr") == ["training", "tracking"]
-    assert answers("embedrun table -o ") == []  # files
-    assert "loss=" in answers("embedrun train --again ")  # it takes no value
 
 
 def test_bash_shows_what_the_command_answers(tmp_path: Path, interpreter):

@@ -102,11 +102,6 @@ def test_a_copy_says_what_became_of_each_file(tmp_path, source, capsys, monkeypa
     assert (tmp_path / "data/own/a.txt.gz").read_bytes() == (source / "own/a.txt.gz").read_bytes()
 
 
-def test_without_network_every_data_set_of_the_hub_says_what_else_serves(tmp_path):
-    with pytest.raises(DataError, match=r"stanfordnlp/snli: .*embedrun data get NAME --from FOLDER"):
-        main(["get", "snli", "--data-dir", str(tmp_path / "data")])
-
-
 HEADER = "subset\tscore\tsentence1\tsentence2"
 
 
@@ -141,20 +136,6 @@ def test_each_set_and_the_total_have_a_line(store, capsys):
         ["1", "of", "5", "pairs", "(20.0", "%)", "are", "also", "in", "stsb", "train"],
     ]
     assert captured.err == "2 rows of stsb train as training data\n"
-
-
-def test_single_texts_are_compared_by_sentence(store, capsys):
-    images = [{"image_id": str(i), "captions": [f"caption {i}", "A DOG runs"]} for i in range(3)]
-    (store / "flickr8k").mkdir()
-    content = "".join(json.dumps(image) + "\n" for image in images)
-    (store / "flickr8k" / "captions.jsonl.gz").write_bytes(gzip.compress(content.encode()))
-    assert main(["audit", "stsb", "sts12", "flickr8k", "--data-dir", str(store)]) == 0
-    out = capsys.readouterr().out
-    assert cells(out)[3] == ["flickr8k", "test", "6", "-", "-", "3", "50.0"]
-    assert out.splitlines()[-2:] == [
-        "1 of 3 pairs (33.3 %) are also in stsb train",
-        "3 of 6 sentences (50.0 %) are also in stsb train",
-    ]
 
 
 @pytest.mark.realdata

@@ -10,14 +10,12 @@ import pytest
 import torch
 import yaml
 from huggingface_hub.errors import HfHubHTTPError
-from minilm import minilm_folder
 
 from embedrun.commands.export import main
 from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, RunFailed
 from embedrun.experiment.card import facts_of
-from embedrun.prompt import Prompt
 
 TOKEN = "hf_canary"
 TEXTS = ["a dog runs over the hill", "Two Dogs", "a cat sits, and sits " * 60]
@@ -117,19 +115,6 @@ def test_a_model_folder_and_the_model_of_a_run_can_be_exported_too(tiny):
     assert "It comes from a model of the folder `folder`." in card
     assert "## Scores" not in card
     close(Encoder.load("of_folder").encode(TEXTS), Encoder.load(tiny.path).encode(TEXTS))
-
-
-def test_prompt_length_pooling_and_case_are_carried(tiny):
-    encoder = Encoder.build(
-        BackboneConfig(name=str(tiny.path), max_length=9), PoolingConfig(name="cls", normalize=True), seed=0
-    )
-    encoder.use(Prompt("a {text} b", "angle_llm"))
-    encoder.save(Path("given"))
-    own = json.loads(Path("given/embedrun.json").read_text())
-    Path("given/embedrun.json").write_text(json.dumps(own | {"lowercase": True}))
-    assert main(["given", "out"]) == 0
-    assert json.loads(Path("out/embedrun.json").read_text()) == own | {"lowercase": True}
-    close(Encoder.load("out").encode(TEXTS), Encoder.load("given").encode(TEXTS))
 
 
 @pytest.fixture
@@ -300,36 +285,3 @@ def test_a_push_without_token_network_or_free_place_is_refused_before_anything_i
     assert one.calls == []
     with pytest.raises(ConfigError, match="--public: says who sees what is pushed; add --push OWNER/NAME"):
         main([str(tiny.path), "new", "--public"])
-
-
-def test_an_adapter_on_a_folder_of_this_machine_is_not_pushed(tiny, hub):
-    one = hub()
-    adapted = BackboneConfig(name=str(tiny.path / "model"), adapter=AdapterConfig(r=2))
-    Encoder.build(adapted, PoolingConfig(), seed=0).save(Path("adapted"))
-    with pytest.raises(
-        ConfigError, match=r"--push: the adapter's base model is the folder .*; add --merge-lora"
-    ):
-        main(["adapted", "out", "--push", "me/mine"])
-    assert one.calls == []
-    assert not Path("out").exists()
-
-
-@pytest.mark.slow
-def test_an_exported_minilm_scores_the_same_and_keeps_its_tokenizer(embedrun):
-    minilm = minilm_folder()
-    rows = ("dataset=toy", "dataset.dev_rows=30", "dataset.test_rows=60", "evaluation=heldout")
-    few = ("dataset.train_rows=80", "training.max_steps=5", "training.batch_size=16")
-    ended = embedrun("train", *rows, *few, "loss=cosent", f"backbone.name={minilm}", "hydra.run.dir=run")
-    assert ended.code == 0, ended.err
-    assert main(["run", "out"]) == 0
-    ours = Encoder.load("run").encode(TEXTS)
-    close(Encoder.load("out").encode(TEXTS), ours)
-    close(with_sentence_transformers("out"), ours)
-    assert np.abs(ours - Encoder.load(minilm).encode(TEXTS)).max() > 1e-4
-    assert json.loads(Path("out/sentence_bert_config.json").read_text())["max_seq_length"] == 256
-    tokenizer = Encoder.load("out").backbone.tokenizer
-    assert tokenizer.tokenize("Two Dogs") == ["two", "dogs"]
-    ended = embedrun("evaluate", "model=out", *rows, "hydra.run.dir=again")
-    assert ended.code == 0, ended.err
-    first, again = (json.loads(Path(f"{run}/results.json").read_text())["scores"] for run in ("run", "again"))
-    assert again["toy_test/spearman"] == first["toy_test/spearman"]

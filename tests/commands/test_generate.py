@@ -130,17 +130,6 @@ def test_a_killed_generation_asks_for_no_stored_answer_again(monkeypatch):
     assert sum(again.values()) == 1
 
 
-def test_a_second_run_asks_nothing_and_changes_no_file(capsys):
-    with serving(calm) as chat:
-        generate(llm(chat))
-        before = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
-        asked, shown = len(chat.bodies), capsys.readouterr().out
-        generate(llm(chat))
-        assert len(chat.bodies) == asked
-    assert {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")} == before
-    assert capsys.readouterr().out == shown
-
-
 def test_shards_in_any_order_and_folder_give_the_rows_of_one(capsys):
     with serving(calm) as chat:
         generate(llm(chat), output="whole")

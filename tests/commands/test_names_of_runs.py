@@ -143,15 +143,3 @@ def test_a_name_stays_one_where_it_is_written_down_and_a_folder_becomes_its_run(
     others = ["name=toy", "model=[toy]", "model=a,b", "model='toy'", "model=${name}", "+loss=latest", "model"]
     assert with_runs(others) == others
     assert settle("run:latest") == str(Path(four[1]).resolve())
-
-
-@pytest.mark.parametrize(
-    ("typed", "composed"),
-    [
-        (["evaluation=none", "a folder's name"], "model: a folder's name\n"),
-    ],
-)
-def test_a_word_without_an_option_is_the_model_of_an_evaluation(embedrun, typed, composed):
-    shown = embedrun("evaluate", *typed, "--cfg", "job", "--package", "_global_")
-    assert shown.code == 0, shown.err
-    assert f"\n{composed}" in shown.out

@@ -34,18 +34,6 @@ def test_faulty_templates_are_all_refused_before_anything_begins(refused, option
     assert "dataset.prompts.left" not in said
 
 
-def test_an_edit_of_a_model_whose_files_say_no_prompt_is_refused(embedrun, tiny):
-    ended = embedrun(
-        "evaluate",
-        f"model={tiny.path}",
-        "evaluation=heldout",
-        "dataset=toy",
-        "evaluation.text_edit=angle_llm",
-    )
-    assert ended.code == 2
-    assert "evaluation.text_edit: angle_llm goes with a prompt, and there is none" in ended.err
-
-
 @pytest.fixture
 def fed(monkeypatch):
     """The prompts that feeds were made with."""

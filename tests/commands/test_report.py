@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 from finished_runs import finished
 
-from embedrun.report import page as report
-
 
 def page(run: Path) -> str:
     return (run / "report.html").read_text(encoding="utf-8")
@@ -39,17 +37,6 @@ def test_the_page_goes_where_the_user_wants(embedrun, copied):
     assert not (copied / "report.html").exists()
 
 
-def test_texts_of_other_rows_than_the_run_read_are_not_shown(embedrun, copied):
-    config = (copied / "config.yaml").read_text()
-    (copied / "config.yaml").write_text(config.replace("  seed: 0\n", "  seed: 1\n"))
-    assert embedrun("report", copied).code == 0
-    assert (
-        "The rows of toy_test at hand are not those that this run read, so that only the rows are named."
-        in page(copied)
-    )
-    assert '<div class="texts">\n<p>' not in page(copied)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -60,17 +47,6 @@ def test_texts_of_other_rows_than_the_run_read_are_not_shown(embedrun, copied):
 )
 def test_what_is_no_run_is_refused(refused, arguments, said):
     assert said in refused("report", *arguments)
-
-
-def test_what_is_in_the_way_of_the_page_of_an_ended_run_is_one_warning(capsys):
-    run = finished("one")
-    (run / "results.json").write_text("{")
-    report.write_or_warn(run)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("warning: no report.html: ")
-    assert captured.err.count("\n") == 1
-    assert f"embedrun report {run} tries again" in captured.err
 
 
 def test_a_folder_with_runs_below_has_one_page_over_all_of_them(embedrun):

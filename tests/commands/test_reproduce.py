@@ -1,9 +1,7 @@
 import os
-import re
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from made_jobs import KILLED, MadeJobs
@@ -11,7 +9,6 @@ from made_jobs import KILLED, MadeJobs
 from embedrun.commands.reproduce import main
 from embedrun.errors import ConfigError
 from embedrun.launch import launcher
-from embedrun.rows import Rows
 
 KEYS = ("sts/stsb/spearman", "sts/avg/spearman")
 TABLE = "angle/table4"  # eleven rows, two of which are one run
@@ -113,9 +110,6 @@ def test_a_run_of_other_code_stays_is_listed_with_the_reason_and_made_again(repr
     assert len(list(Path("outputs").glob("*/*/config.yaml"))) == 2
 
 
-SECOND = ("raoe/table1", "--only", "BERT-base/RAOE-S2", "--seeds", "1")
-
-
 def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
     code, out, _ = reproduce(TABLE, *ROWS, "--dry-run", "training.max_steps=7")
     assert (code, jobs.started) == (0, [])
@@ -123,24 +117,6 @@ def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
     assert ["Objective/w/o", "ibn", "42", "missing", "7", "-", "-", "-"] in lines  # no data here
     assert ["2", "runs,", "2", "to", "run"] in lines
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_a_dry_run_says_what_a_cell_costs_where_its_rows_and_its_model_are_known(reproduce, monkeypatch):
-    monkeypatch.setattr("embedrun.estimate.rate", lambda *_: 1e9)
-    texts = {"left": ["one two"] * 8, "right": ["three"] * 8}
-    rows = Rows("stsb", "train", "pair", texts, {"score": np.ones(8)})
-    monkeypatch.setattr("embedrun.dataset.published.Stsb.read", lambda *_: rows)
-    code, out, _ = reproduce(TABLE, "--only", "w/o ibn", "--dry-run", "training.max_steps=7", "gpu=cpu")
-    (line,) = [line.split() for line in out.splitlines() if line.startswith("Objective/w/o ibn")]
-    assert (code, line[3:5]) == (0, ["missing", "7"])
-    assert float(line[5]) > 1e9
-    assert "-" not in line[6:]
-    assert re.search(
-        r"; about .+ to .+ for the steps and .+ to .+ for scoring on this machine", out.splitlines()[-1]
-    )
-    _, out, _ = reproduce(*SECOND, "--dry-run", "training.max_steps=7", "gpu=cpu")
-    (line,) = [line.split() for line in out.splitlines() if line.startswith("BERT-base/RAOE-S2")]
-    assert float(line[4]) > 1e9  # with the model that its first stage starts from
 
 
 def test_a_signal_starts_no_other_cell_and_says_how_to_go_on(capsys, jobs, monkeypatch):

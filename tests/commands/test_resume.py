@@ -163,36 +163,6 @@ def test_in_a_directory_that_the_user_names_the_run_there_goes_on_and_one_that_h
     assert (ended.code, "mine/results.json: has no main score, though mine says" in ended.err) == (3, True)
 
 
-def test_a_named_directory_with_a_run_of_another_configuration_is_refused(
-    embedrun, options, interrupted_early
-):
-    place = "hydra.run.dir=mine"
-    interrupted_early(place)
-    ended = embedrun("train", *options, AUTO, place, "training.lr=0.5", "seed=7")
-    assert ended.code == 2
-    assert "seed: 42 -> 7 since mine began" in ended.err
-    assert "training.lr: " in ended.err
-    assert " -> 0.5 since mine began" in ended.err
-    assert "training.resume" not in ended.err
-
-
-def test_a_second_stage_goes_on_with_its_first_stage_whatever_has_finished_since(
-    embedrun, tiny, options, interrupted_early
-):
-    first = shutil.copytree(tiny.path, "outputs/first/a")
-    small = [one for one in options if "scratch" not in one]
-    named = ["backbone.name=run:first", "backbone.scratch=null", "name=second"]
-    interrupted_early(AUTO, *named, small=small)
-    shutil.copytree(first, "outputs/first/b")
-    status = {**read(Path("outputs/first/b/status.json")), "ended": "2999-01-01"}
-    Path("outputs/first/b/status.json").write_text(json.dumps(status))
-    ended = embedrun("train", *small, AUTO, *named)
-    assert ended.code == 0, ended.err
-    (folder,) = Path("outputs/second").iterdir()
-    assert read(folder / "status.json")["attempts"] == 2
-    assert f"name: {Path(first).resolve()}\n" in (folder / "config.yaml").read_text()
-
-
 def test_a_run_killed_before_it_had_begun_begins_in_the_same_directory(embedrun, options, monkeypatch):
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -205,15 +175,3 @@ def test_a_run_killed_before_it_had_begun_begins_in_the_same_directory(embedrun,
     assert embedrun("train", *options, place).code == 2  # only where that is asked for
     assert embedrun("train", *options, AUTO, place).code == 0
     assert read(Path("mine/status.json"))["attempts"] == 1
-
-
-def test_a_run_killed_when_all_was_written_has_finished(embedrun, options, interrupted_early):
-    interrupted_early(AUTO)
-    (folder,) = Path("outputs/quickstart").iterdir()
-    shutil.rmtree(folder / ".parts")  # which goes before the status says so
-    main = {"name": "toy_test/spearman", "value": 1.0}
-    (folder / "results.json").write_text(json.dumps({"main": main}))
-    ended = embedrun("train", *options, AUTO)
-    assert (ended.code, f"{folder}: has finished; its scores are in" in ended.err) == (0, True)
-    assert read(folder / "status.json")["state"] == "finished"
-    assert read(folder / "results.json") == {"main": main}

@@ -53,20 +53,6 @@ def test_a_running_run_says_its_step_the_time_left_and_its_last_dev_score(tmp_pa
     assert table(listed(run))[0][1].endswith(" at 200, last heartbeat 1 h 0 min ago")
 
 
-def test_trainings_evaluations_and_trials_are_apart(capsys):
-    finished("one", {"training": {"lr": 1}})
-    finished("e/two", {"model": "m"})
-    finished("x/tune/s/trial-0000", {"training": {"lr": 1}})
-    assert main([]) == 0
-    out = capsys.readouterr().out
-    places = [out.index(word) for word in ("trainings:", "outputs/one", "evaluations:", "outputs/e/two",
-                                           "trials of searches:", "outputs/x/tune/s/trial-0000")]  # fmt: skip
-    assert places == sorted(places)
-    assert main(["--filter", "kind=trial", "--json"]) == 0
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
-    assert run["directory"] == "outputs/x/tune/s/trial-0000"
-
-
 @pytest.fixture
 def three():
     """Runs of the losses a, b and b, whose scores are 80, 82 and 81, and the learning rates 9, 10 and 11."""
@@ -148,17 +134,6 @@ def test_a_broken_run_is_one_line_and_the_others_are_listed(file, content, capsy
     assert [line[0] for line in table(captured.out)] == ["outputs/good"]
     assert captured.err.startswith(f"passed over: outputs/broken/{file}: ")
     assert captured.err.count("\n") == 1
-
-
-def test_the_list_as_json_says_everything(capsys):
-    finished("one", {"a": {"b": 1}})
-    finished("two", {"a": {"b": [2, 3]}})
-    assert main(["--json"]) == 0
-    captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    assert [run["options"] for run in found["runs"]] == [{"a.b": 1}, {"a.b": [2, 3]}]
-    assert found["runs"][0]["main"] == {"name": "sts/stsb/spearman", "value": 80.0}
-    assert captured.err == ""
 
 
 # The command line.

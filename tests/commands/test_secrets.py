@@ -65,15 +65,6 @@ def test_the_traceback_of_a_command_has_none(embedrun, monkeypatch):
     assert hidden(Path(), ended.out, ended.err) == 0
 
 
-def test_a_job_of_a_sweep_tells_no_key_to_the_summary(embedrun, options, monkeypatch):
-    from embedrun.launch import job
-
-    monkeypatch.setattr(job, "run_of", lambda _: lambda *_, **__: quoting())
-    outcome = job._outcome({"command": "train", "config": {}, "overrides": [], "directory": None})
-    assert "canary" not in (outcome.error or "")
-    assert "RuntimeError: no answer" in (outcome.error or "")
-
-
 def test_a_tracker_that_fails_says_no_key_and_no_address():
     with pytest.raises(RuntimeError) as caught:
         quoting()

@@ -96,8 +96,3 @@ def test_a_run_goes_on_from_the_adapter_of_another(embedrun, llama):
     config = json.loads(Path("second/model/adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(llama.resolve())
     assert config["r"] == 2
-
-
-def test_flash_attention_on_a_processor_is_refused(refused):
-    said = refused("train", "+experiment=quickstart", "backbone.attention=flash_attention_2")
-    assert "flash_attention_2 needs a CUDA device, and gpu.device is cpu; choose sdpa" in said

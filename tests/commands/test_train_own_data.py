@@ -77,27 +77,6 @@ def line(model: Path) -> Callable[..., list[str]]:
     return make
 
 
-@pytest.fixture
-def train(embedrun, line) -> Callable[..., bytes]:
-    """Train; gives the metrics."""
-    put_parquet(Path("dev.parquet"), DEV)
-
-    def run(*options: str) -> bytes:
-        ended = embedrun(*line("dataset.dev=dev.parquet", *options))
-        assert ended.code == 0, ended.err
-        content = Path("run/metrics.jsonl").read_bytes()
-        Path("run").rename(f"run-{len(list(Path().glob('run*')))}")
-        return content
-
-    return run
-
-
-@pytest.fixture
-def expected(train) -> bytes:
-    put("train.csv")
-    return train("dataset.path=train.csv")
-
-
 HUB = (
     "dataset.path=hf://datasets/owner/name",
     "dataset.config=best",
@@ -123,45 +102,32 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home / "refs" / "main"
 
 
-@pytest.mark.slow
-def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(
-    expected, line, interpreter, hub, tmp_path
-):
-    ended = interpreter(*line(*HUB))
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count(f"hf://datasets/owner/name: its newest commit is {COMMIT}\n") == 1
-    assert "Warning" not in ended.stderr
-    run = tmp_path / "run"
-    assert (run / "metrics.jsonl").read_bytes() == expected
-    assert same_run.read(run / "environment.json")["data"]["hub owner/name"] == COMMIT
-    assert f"\n  revision: {COMMIT}\n" in (run / "config.yaml").read_text()
+def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(line, embedrun, hub):
+    ended = embedrun(*line(*HUB))
+    assert ended.code == 0, ended.err
+    assert ended.err.count(f"hf://datasets/owner/name: its newest commit is {COMMIT}\n") == 1
+    assert same_run.read(Path("run/results.json"))["counts"]["train_rows"] == 90
+    assert same_run.read(Path("run/environment.json"))["data"]["hub owner/name"] == COMMIT
+    assert f"\n  revision: {COMMIT}\n" in Path("run/config.yaml").read_text()
 
 
-def test_a_mark_of_byte_order_a_packed_file_and_a_folder_of_shards_change_nothing(expected, train):
+def test_a_mark_of_byte_order_a_separator_a_packed_file_and_a_folder_of_shards_change_nothing():
+    put("train.csv")
     put("bom.csv", encoding="utf-8-sig")
+    put("semicolons.csv", ";")
     lines = [json.dumps(dict(zip(NAMES, row, strict=True))) for row in TRAIN]
     Path("train.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     for shard in range(3):
         put_parquet(Path(f"shards/part-{shard}.parquet"), TRAIN[30 * shard :][:30])
-    for name in ("bom.csv", "train.jsonl.gz", "shards"):
-        assert train(f"dataset.path={name}") == expected, name
-
-
-def test_rows_that_are_left_out_are_listed_by_shard_and_line_also_when_nothing_is_read_anew(train):
-    Path("shards").mkdir()
-    lines = [json.dumps(dict(zip(NAMES, row, strict=True))) for row in TRAIN]
-    Path("shards/a.jsonl").write_text("\n".join(lines[:40]))
-    lines[41], lines[44] = '{"text1": "", "text2": "b", "score": 1}', "{"
-    Path("shards/b.jsonl").write_text("\n".join(lines[40:]))
-    options = "dataset.path=shards", "dataset.on_bad_row=skip"
-    assert train(*options) == train(*options)
-    first, second = (path.read_text() for path in sorted(Path().glob("run-*/skipped_rows.jsonl")))
-    found = [json.loads(one) for one in first.splitlines()]
-    assert [(one["file"], one["row"], one["column"]) for one in found] == [
-        ("shards/b.jsonl", 2, "text1"),
-        ("shards/b.jsonl", 5, None),
-    ]
-    assert second == first
+    store = Store(Path("nowhere"))
+    expected = Pairs(path="train.csv").read("train", store).fingerprint()
+    for path, options in (
+        ("bom.csv", {}),
+        ("semicolons.csv", {"separator": ";"}),
+        ("train.jsonl.gz", {}),
+        ("shards", {}),
+    ):
+        assert Pairs(path=path, **options).read("train", store).fingerprint() == expected, path
 
 
 def test_one_csv_trains_and_selects_by_rows_that_no_step_sees_and_nothing_of_sts(line, embedrun, monkeypatch):

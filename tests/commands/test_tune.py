@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from embedrun.commands import tune
-from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.errors import ConfigError, RunFailed
 from embedrun.study.tune import plan as tune_data
 from embedrun.study.tune import study, trial
 from embedrun.study.tune.plan import TunePlan
@@ -92,12 +92,6 @@ def test_the_same_command_resumes_the_study_and_other_options_or_rows_are_refuse
     monkeypatch.setattr(tune_data, "marks", lambda _: {"toy/train": ["b"]})
     with pytest.raises(ConfigError, match="toy/train: is not what study s began with"):
         ran(LR)
-
-
-def test_missing_data_is_said_before_there_is_a_study():
-    with pytest.raises(DataError, match="stsb"):
-        ran(LR, "dataset=stsb")
-    assert not FOLDER.exists()
 
 
 def test_a_trial_whose_values_do_not_go_together_fails_alone(trials, monkeypatch):

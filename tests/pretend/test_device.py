@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from pretended_attention import chosen_kernel
 from pretended_cuda import Device, Pretended
 
 pytestmark = pytest.mark.pretend
@@ -28,13 +27,6 @@ def test_each_question_of_the_host_is_a_wait_with_its_line(device: Device):
     assert all("tests/pretend/test_device.py" in line for line in device.waits)
 
 
-def test_tensors_of_two_devices_and_a_generator_of_the_processor_are_refused(device: Device):
-    with pytest.raises(RuntimeError, match="at least two devices"):
-        torch.ones(3, device="cuda") + torch.ones(3)
-    with pytest.raises(RuntimeError, match="Expected a 'cuda' device type"):
-        torch.ones(3, device="cuda").bernoulli_(0.5, generator=torch.Generator())
-
-
 def test_peak_memory_is_what_lives_at_once_in_blocks_of_512_bytes(device: Device):
     with device.shapes_alone():
         before = device.memory.live
@@ -47,18 +39,3 @@ def test_peak_memory_is_what_lives_at_once_in_blocks_of_512_bytes(device: Device
         assert device.memory.live - before == 1_024_000 + 10_240 + 512
         del second, third, small
         assert device.memory.live == before
-
-
-def test_attention_takes_the_kernel_that_is_switched_on(device: Device):
-    query = torch.ones(2, 4, 10, 64, dtype=torch.bfloat16)
-    mask = torch.ones(2, 1, 10, 10, dtype=torch.bool)
-    before = torch.backends.cuda.cudnn_sdp_enabled()
-    try:
-        kernels = {}
-        for enabled in (True, False):
-            torch.backends.cuda.enable_cudnn_sdp(enabled)
-            kernels[enabled] = chosen_kernel(query, query, query, mask, 0.0)
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(before)
-    assert kernels == {True: "cudnn", False: "efficient"}
-    assert chosen_kernel(query.float(), query.float(), query.float(), None, 0.1) == "efficient"

@@ -96,22 +96,6 @@ def test_a_finished_output_is_shown_and_never_replaced(mine, request):
     assert {name: (Path("out") / name).read_bytes() for name in FILES} == before
 
 
-def test_pairs_with_too_few_negatives_are_counted_and_listed(mine):
-    assert mine("output=all").code == 0
-    cosines = sorted(row["scores"][2] for row in triplets("all"))
-    ended = mine(f"mining.min_score={cosines[1] - 1e-4}")  # the least of four is below
-    assert ended.code == 0, ended.err
-    assert "warning: 1 of 4 pairs have fewer than 2 negatives; these are in out/left_out.jsonl" in ended.err
-    kept = {row["anchor"] for row in triplets("out")}
-    (left_out,) = [json.loads(line) for line in Path("out/left_out.jsonl").read_text().splitlines()]
-    assert left_out["anchor"] not in kept
-    assert len(kept) == 3
-    none = mine("output=none", "mining.num_negatives=4")
-    assert none.code == 3
-    assert "no pair has 4 negatives; lower mining.num_negatives" in none.err
-    assert not Path("none").exists()
-
-
 def test_every_fault_is_reported_together_before_anything_is_read(refused):
     said = refused(
         "annotate", "mode=mine", "teachers=[{name: a}, {name: b}]", "output=out", "shard=1/2",

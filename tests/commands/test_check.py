@@ -74,25 +74,7 @@ def test_pairs_that_training_and_tests_share_are_counted_where_the_data_is_there
     assert f"also in the dev data: {shared}" in lines
 
 
-def test_ratings_that_make_every_pair_a_positive_are_asked_about_or_warned_of(embedrun, refused):
-    rows = "".join(f"one text {number},another text,{number % 5 + 1}\n" for number in range(20))
-    Path("mine.csv").write_text(f"question,answer,rating\n{rows}", encoding="utf-8")
-    columns = "dataset.columns={text1: question, text2: answer, score: rating}"
-    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    own = (QUICK, "dataset=pairs", columns, *files, "loss=angle")
-    assert "pass 'dataset.score_range=[1,5]', which makes" in refused("check", *own)
-    said = lines(embedrun("check", *own, "loss.terms.in_batch_negatives.positive_from=1"))
-    assert [line for line in said if "positives" in line] == [
-        "20 of 20 rows (100.0 %) are positives (score >= 1)",
-        "warning: loss.terms.in_batch_negatives: takes 20 of 20 rows for positives, and 12 are rated 3, the "
-        "middle of 1 to 5, or higher; pass loss.terms.in_batch_negatives.positive_from=3 to take those",
-    ]
-    taken = lines(embedrun("check", *own, "dataset.score_range=[1,5]"))
-    assert "8 of 20 rows (40.0 %) are positives (score >= 4, the upper quarter of 1 to 5)" in taken
-
-
 def test_every_experiment_is_valid(embedrun):
-
     for name in presets.groups()["experiment"]:
         if not name.startswith("sweep_"):  # tests/test_sweep_presets.py
             lines(embedrun("check", f"experiment={name}"))
@@ -188,15 +170,6 @@ def test_a_teacher_weighs_four_bytes_a_weight(price, embedrun, llama):
     assert "without that of someone/else, whose size is not known here\n" in printed
 
 
-def test_sam_keeps_a_copy_of_what_it_trains(price):
-    # 109,482,240 weights without the pooler's, 4 bytes each, are 0.41 GiB: four times, or five.
-    options = ("backbone=bert_base", "backbone.max_length=4", "training.batch_size=2")
-    assert price(*options)["memory, estimated"].startswith("1.6 GiB: ")
-    found = price(*options, "training.optimizer=sam")
-    assert found["memory, estimated"].startswith("2.0 GiB: ")
-    assert found["memory, estimated"].endswith(" + SAM's copy 415.4 MiB")
-
-
 def test_an_adapter_trains_its_matrices_alone(price, llama):
     found = price(*of_folder(llama), "backbone.adapter={r: 2, targets: [q_proj, down_proj]}")
     matrices = 2 * (2 * (16 + 16) + 2 * (24 + 16))
@@ -221,35 +194,3 @@ def test_what_this_machine_lacks_is_said_and_the_configuration_is_valid_all_the_
     assert "the configuration is valid, but would not start here; start it on a machine that has what" in end
     assert "; backbone.adapter.quantize: nf4 needs a CUDA device" in end
     assert "79,953,920" in checked.out  # 32 layers x 32 x (4 x 8,192 + 3 x 15,104)
-
-
-def test_a_login_node_checks_what_several_devices_of_another_machine_will_do(embedrun, monkeypatch):
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    checked = embedrun("check", QUICK, "gpu=multi", "gpu.processes=4")
-    assert (checked.code, checked.err) == (0, "")
-    found = lines(checked)
-    assert found[-1] == (
-        "the configuration is valid, but would not start here; start it on a machine that has what this one "
-        "lacks, or change it: gpu.device: cuda asked for, and this machine has no usable CUDA device; choose "
-        "gpu=cpu"
-    )
-    assert any(line.startswith("memory a device, estimated ") for line in found)
-    assert any(
-        re.fullmatch(r"for 16 texts of .* in 16 bits", line) for line in found
-    )  # 32 rows by 4, two texts each
-
-
-def test_scoring_is_priced_by_its_sentences_and_how_often_each_is_encoded(embedrun):
-    rows = "".join(f"one {number},two {number},{number}\n" for number in range(400))
-    Path("mine.csv").write_text(f"text1,text2,score\n{rows}", encoding="utf-8")
-    Path("test.csv").write_text("text1,text2,score\na,b,1\na,c,2\n", encoding="utf-8")
-    small = ("backbone=tiny", "loss=cosent", "dataset=pairs", "dataset.path=mine.csv", "gpu=cpu")
-    said = [" ".join(line.split()) for line in lines(embedrun("check", *small, "dataset.test=test.csv"))]
-    place = said.index("scoring 3 test sentences, before training and after it")
-    assert said[place + 1] == "40 dev sentences, 3 times"  # before, at the end, and with the weights selected
-    assert re.fullmatch(r"time, estimated about .+ for the steps and .+ for scoring", said[place + 2])
-    assert "selected by 20 of 400 training rows, held out, every 125 steps and at the end" in said
-    held_out = "20 of 400 training rows are held out to pick the checkpoint, by dataset.split_seed=42"
-    assert any(line.startswith(held_out) for line in said)

@@ -62,25 +62,6 @@ def test_the_card_of_a_run_says_what_it_scores_and_what_it_was_made_of(tiny):
     assert "schema:" not in text
 
 
-def test_the_card_names_data_licences_and_seen_evaluation_rows(tiny, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(tiny.path, run)
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    config["dataset"] = {"name": "stsb"}
-    config["backbone"]["name"] = str(tmp_path / "secret" / "base")
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
-    tasks = {"sts": {"rows": 200, "pairs": 50}, "mr": {"rows": 10, "pairs": 0}}
-    (run / "contamination.json").write_text(json.dumps({"rule": "lower case", "training": {"tasks": tasks}}))
-    facts = facts_of(run)
-    (source,) = facts["sources"]
-    assert source.hub == "mteb/stsbenchmark-sts"
-    assert source.licence.startswith("scores CC BY-SA 4.0")
-    assert facts["contamination"][0] == "`sts`: 50 of 200 pairs (25.0 %) are also in the training data."
-    assert len(facts["contamination"]) == 3
-    assert "name: base\n" in facts["config_yaml"]
-    assert "secret" not in facts["config_yaml"]
-
-
 def test_the_card_of_a_second_stage_has_base_model_and_data_of_both(tiny, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(tiny.path, run)

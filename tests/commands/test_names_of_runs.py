@@ -1,8 +1,6 @@
 """A run is named in the same ways wherever one is meant: commands x spellings."""
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,14 +58,6 @@ def test_a_word_means_the_newest_run_or_the_only_one_that_fits(four, word, any_r
             assert named(word, wanted) == four[place]
 
 
-def test_which_run_is_meant_is_said_unless_it_was_named_by_its_path(four, capsys):
-    assert [named(path) for path in four] == four
-    assert capsys.readouterr().err == ""
-    named("toy")
-    named("aaaaaa")
-    assert capsys.readouterr().err == (f"toy: {four[1]}, the newest of 2 runs\naaaaaa: {four[0]}\n")
-
-
 def test_a_path_and_a_model_of_the_hub_stand_before_a_part_of_what_runs_are_called(four):
     Path("toy").mkdir()
     (Path("toy") / "config.json").touch()
@@ -78,14 +68,6 @@ def test_a_path_and_a_model_of_the_hub_stand_before_a_part_of_what_runs_are_call
     assert named("owner/model", OF_MODEL) == "owner/model"
     assert named("\0", OF_MODEL) == "\0"
     assert named("x" * 300) == "x" * 300
-
-
-def test_trials_and_folders_without_a_run_are_passed_over(four):
-    made("toy/tune/study/trial-0000", 9)
-    Path("outputs/empty/deep").mkdir(parents=True)
-    assert named("latest") == four[3]
-    assert named("toy") == four[1]
-    assert named("outputs/empty") == "outputs/empty"
 
 
 @pytest.mark.parametrize(
@@ -103,29 +85,6 @@ def test_a_word_that_must_mean_a_run_and_means_none_is_refused(word, wanted, sai
     with pytest.raises(DataError) as caught:
         named(word, wanted)
     assert caught.value.problems[0].startswith(said)
-
-
-SPELLINGS = ["latest", "run:quickstart", "outputs/quickstart", "abc"]
-QUICK = ("+experiment=quickstart", "backbone.scratch=null", "--cfg", "job")
-COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
-    "resume": lambda word: ("resume", word),
-    "encode": lambda word: ("encode", word, "texts.txt", "-o", "x.npy"),
-    "table": lambda word: ("table", word),
-    "evaluate model=": lambda word: ("evaluate", f"model={word}", "--cfg", "job"),
-    "check": lambda word: ("check", f"backbone.name={word}", *QUICK),
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_every_spelling(command, embedrun, tiny):
-    run = shutil.copytree(tiny.path, Path("outputs/quickstart/2026-01-01_00-00-00-0abc12"))
-    Path("texts.txt").write_text("a text\n", encoding="utf-8")
-    for word in SPELLINGS:
-        ended = embedrun(*COMMANDS[command](word))
-        assert ended.code == 0, ended.err
-        of_all = command in ("table",) and word.startswith("outputs")
-        assert (f"{word}: {run}" in ended.err) is not of_all
-        Path("x.npy").unlink(missing_ok=True)
 
 
 def test_a_name_stays_one_where_it_is_written_down_and_a_folder_becomes_its_run(four):

@@ -1,5 +1,3 @@
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -117,23 +115,6 @@ def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
     assert ["Objective/w/o", "ibn", "42", "missing", "7", "-", "-", "-"] in lines  # no data here
     assert ["2", "runs,", "2", "to", "run"] in lines
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_a_signal_starts_no_other_cell_and_says_how_to_go_on(capsys, jobs, monkeypatch):
-    def run(job, *rest):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return jobs(job, *rest)
-
-    monkeypatch.setattr(launcher, "run_in_child", run)
-    with pytest.raises(KeyboardInterrupt):
-        main([TABLE, *ROWS])
-    said = capsys.readouterr().err
-    assert jobs.started == []
-    assert "runs what is left" in said
-    assert [line.split()[-3] for line in said.splitlines() if line.startswith("Objective")] == [
-        "interrupted",
-        "started",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,7 @@
 
 import contextlib
 import json
-import os
 import shutil
-import signal
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -88,24 +85,6 @@ def test_a_folder_that_is_no_run_is_refused_and_nothing_in_it_is_executed(embedr
     assert ended.code == 2
     assert said in ended.err
     assert not Path("canary").exists()
-
-
-def test_an_evaluation_ends_at_once_on_a_signal_and_keeps_its_parts(embedrun, tiny, monkeypatch):
-    save = Kept.save
-
-    def once(self: Kept, *found) -> None:
-        save(self, *found)
-        os.kill(os.getpid(), signal.SIGUSR1)
-        time.sleep(10)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Kept, "save", once)
-        ended = embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
-    assert ended.code == 143
-    assert "embedrun resume part continues from what is done" in ended.err
-    assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
-    assert len(list(Path("part/.parts").glob("*.part"))) == 1
-    assert embedrun("resume", "part").code == 0
 
 
 AUTO = "training.resume=auto"

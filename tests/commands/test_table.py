@@ -136,15 +136,6 @@ def losses():
         )
 
 
-def test_what_differs_is_a_column_of_csv_and_json_which_can_be_read_again(losses, capsys: Capture):
-    text = printed(capsys, "outputs", "--format", "csv")
-    assert text.splitlines()[0].split(",")[-2:] == ["loss", "training.lr"]
-    assert text.splitlines()[1].split(",")[-2:] == ["angle", "1e-05"]
-    assert [line["ours_mean"] for line in csv_rows(text)] == ["80.0", "70.0", "81.0", "70.0"]
-    (sheet,) = sheets(printed(capsys, "outputs", "--format", "json"))
-    assert sheet["rows"][1]["told"] == {"loss": "cosent", "training.lr": "2e-05"}
-
-
 def test_label_and_columns_are_those_that_were_asked_for(losses, capsys: Capture):
     out = printed(capsys, "outputs", "--label", "loss", "--columns", f"training.lr,{SCORE}")
     rows = [cells(line) for line in out.splitlines() if line.startswith("| ")]

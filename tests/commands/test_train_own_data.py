@@ -171,21 +171,3 @@ def _seeing(batch: Callable[..., Batch], seen: set[str]) -> Callable[..., Batch]
         return batch(feed, draw)
 
     return noting
-
-
-def test_without_scores_the_last_checkpoint_is_kept_and_nothing_is_scored(line, embedrun):
-    with Path("train.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([NAMES[:2], *((first, second) for first, second, _ in TRAIN)])
-    typed = [option for option in line("dataset.path=train.csv") if not option.startswith("evaluation=")]
-    ended = embedrun(*typed, "dataset.columns={text1: text1, text2: text2}", "loss=simcse_supervised")
-    assert ended.code == 0, ended.err
-    assert (
-        "no dev rows, and pairs without a score or label cannot be ranked: the last checkpoint is kept; "
-        "training.dev=stsb takes those of STS-B"
-    ) in ended.err
-    assert "nothing was scored: there are no dev or test rows" in ended.err
-    results = same_run.read(Path("run/results.json"))
-    assert (results["scores"], results["main"]) == ({}, {"name": None, "value": None})
-    assert results["counts"]["best_step"] == results["counts"]["steps"] == 2
-    assert Path("run/model/config.json").is_file()
-    assert embedrun("runs").code == embedrun("report", "run").code == 0

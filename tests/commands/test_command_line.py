@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.command_line import ComposingParser, misplaced, seed_list
+from embedrun.commands.command_line import ComposingParser, seed_list
 from embedrun.config.request import Request
 from embedrun.errors import ConfigError
 
@@ -41,13 +41,6 @@ def test_the_folder_of_own_files_is_made_absolute():
 def test_anything_else_is_refused(text: str):
     with pytest.raises(ConfigError, match="embedrun reproduce: --seeds: expected different whole numbers"):
         seed_list(text, "reproduce")
-
-
-def test_a_seed_or_a_setting_among_the_overrides_has_an_option_of_its_own():
-    assert misplaced(["+seed=7", "scale=cpu_small", "training.lr=1"], "reproduce") == [
-        "seed: embedrun reproduce takes --seeds 1,2,3",
-        "scale: embedrun reproduce takes --scale NAME",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -145,26 +145,6 @@ def test_a_file_that_is_there_is_replaced_only_with_force(model, expected):
     close(np.load("v.npy"), expected)
 
 
-def test_what_stops_it_leaves_no_file_and_the_old_one(model, monkeypatch):
-    name = "v.parquet"
-    monkeypatch.setattr(encode, "_TEXTS_AT_ONCE", 2)
-    given("t.txt")
-    Path(name).write_text("old")
-    whole, calls = Encoder.encode, []
-
-    def stop(self, texts, **options):
-        calls.append(texts)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return whole(self, texts, **options)
-
-    monkeypatch.setattr(Encoder, "encode", stop)
-    with pytest.raises(KeyboardInterrupt):
-        main([str(model), "t.txt", "-o", name, "--force"])
-    assert sorted(path.name for path in Path.cwd().iterdir()) == ["t.txt", name]
-    assert Path(name).read_text() == "old"
-
-
 def test_a_vector_that_is_not_finite_is_no_result(model, monkeypatch):
     bad = np.array([[0.0] * 16, [np.nan] * 16], dtype=np.float32)
     monkeypatch.setattr(Encoder, "encode", lambda self, texts, **options: bad)

@@ -15,7 +15,6 @@ from embedrun.commands.export import main
 from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, RunFailed
-from embedrun.experiment.card import facts_of
 
 TOKEN = "hf_canary"
 TEXTS = ["a dog runs over the hill", "Two Dogs", "a cat sits, and sits " * 60]
@@ -60,31 +59,6 @@ def test_the_card_of_a_run_says_what_it_scores_and_what_it_was_made_of(tiny):
     assert "@inproceedings{AnglE," in text
     assert head["model-index"][0]["results"][0]["metrics"][0]["value"] == pytest.approx(after, abs=1e-4)
     assert "schema:" not in text
-
-
-def test_the_card_of_a_second_stage_has_base_model_and_data_of_both(tiny, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(tiny.path, run)
-    first = yaml.safe_load((run / "config.yaml").read_text())
-    first |= {"backbone": {"name": "owner/base", "layers": 3}, "dataset": {"name": "stsb"}}
-    first["loss"] = {"terms": {"mse": {"weight": 1.0}}}
-    environment = json.loads((run / "environment.json").read_text())
-    environment["stages"] = [{"config": first, "data": {"model owner/base": "a" * 40}}]
-    (run / "environment.json").write_text(json.dumps(environment))
-    assert main([str(run), "both"]) == 0  # the directory of the first stage is nowhere
-    text = Path("both/README.md").read_text()
-    head = yaml.safe_load(text.split("---\n")[1])
-    assert (head["base_model"], head["datasets"]) == ("owner/base", ["mteb/stsbenchmark-sts"])
-    assert "Training started from `owner/base`, on stsb, then on toy." in text
-    assert (
-        "It began as the first 3 layers of its base model. It was trained in 2 stages; of the last:" in text
-    )
-    assert "| stsb | " in text
-    assert "| toy | " in text
-    alone = facts_of(tiny.path)["citations"]
-    assert facts_of(run)["citations"][-len(alone) :] == alone
-    assert len(facts_of(run)["citations"]) == len(alone) + 1
-    assert "`evaluation.contamination`" in text
 
 
 def test_a_model_folder_and_the_model_of_a_run_can_be_exported_too(tiny):

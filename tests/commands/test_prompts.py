@@ -3,11 +3,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from embedrun import Encoder
-from embedrun.config import AnnotatorConfig
-from embedrun.curation.annotation.teachers import load
 from embedrun.prompt import Prompt
 from embedrun.training.feed import Feed
 
@@ -86,11 +83,3 @@ def test_each_side_of_the_rows_may_have_a_prompt_of_its_own(embedrun, options, f
     prompted = encoder.encode(["who"])
     encoder.use(None)
     np.testing.assert_allclose(prompted, encoder.encode(["in use who"]), rtol=0, atol=1e-7)
-
-
-def test_the_prompt_of_a_teacher_replaces_that_of_its_files_and_is_not_put_around_it(tiny):
-    encoder = Encoder.load(tiny.path)
-    encoder.use(Prompt("own {text}"))
-    encoder.save(Path("teacher"))
-    given = [AnnotatorConfig(name="teacher"), AnnotatorConfig(name="teacher", prompt="asked {text}")]
-    assert [one.prompt for one in load(given, torch.device("cpu"))] == [Prompt("own {text}"), None]

@@ -58,16 +58,3 @@ def test_a_folder_with_runs_below_has_one_page_over_all_of_them(embedrun):
     assert embedrun("report", "outputs/one", "-o", "own.html").out == "own.html\n"
     assert '"id":"outputs/one/a"' in Path("own.html").read_text(encoding="utf-8")
     assert not Path("outputs/one/index.html").exists()
-
-
-def test_a_watched_page_is_there_at_once_and_ctrl_c_is_its_orderly_end(embedrun, monkeypatch):
-    def stop(_: float) -> None:
-        assert '"reload":10.0' in Path("outputs/index.html").read_text(encoding="utf-8")
-        raise KeyboardInterrupt
-
-    finished("a")
-    monkeypatch.setattr("embedrun.report.overview.time.sleep", stop)
-    ended = embedrun("report", "outputs", "--watch")
-    assert (ended.code, ended.out) == (0, "outputs/index.html\n")
-    assert "until Ctrl-C" in ended.err
-    assert '"reload":null' in Path("outputs/index.html").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,23 +70,6 @@ def test_a_resumed_evaluation_ends_as_an_uninterrupted_one_and_scores_only_the_r
     assert not (interrupted / ".parts").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "holds nothing yet, since its run ended before it had begun; delete it"),
-        ("schema: 1\nmodel: !!python/object/apply:os.system ['touch canary']\n", "cannot be read"),
-    ],
-)
-def test_a_folder_that_is_no_run_is_refused_and_nothing_in_it_is_executed(embedrun, text, said):
-    Path("odd").mkdir()
-    if text is not None:
-        Path("odd/config.yaml").write_text(text)
-    ended = embedrun("resume", "odd")
-    assert ended.code == 2
-    assert said in ended.err
-    assert not Path("canary").exists()
-
-
 AUTO = "training.resume=auto"
 
 
@@ -104,13 +87,13 @@ def states() -> list[tuple[str, int]]:
 def interrupted_early(embedrun, options, monkeypatch) -> Callable[..., None]:
     """A run that is interrupted before its first step."""
 
-    def run(*more: str, small: Sequence[str] = options) -> None:
+    def run(*more: str) -> None:
         def stop(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(Stepper, "take", stop)
-            assert embedrun("train", *small, *more).code == 130
+            assert embedrun("train", *options, *more).code == 130
 
     return run
 

@@ -65,20 +65,6 @@ def test_a_file_has_the_format_of_its_name(capsys: Capture, name: str, begins: s
     assert Path(name).read_text(encoding="utf-8").startswith(begins)
 
 
-def test_the_curve_of_a_figure_is_drawn_where_something_is_measured(capsys: Capture):
-    printed(capsys, "arccse/figure4")
-    assert not Path("outputs").exists()
-    for margin, seed in ((0, 1), (10, 1), (10, 2)):
-        run_of(
-            ["+experiment=arccse_bert", "evaluation=none", f"loss.terms.arccon.margin={margin}"],
-            {"stsb_dev/spearman": 80.0 + seed},
-            seed=seed,
-        )
-    assert main(["arccse/figure4"]) == 0
-    assert "the curve is in outputs/tables/arccse_figure4.png" in capsys.readouterr().err
-    assert Path("outputs/tables/arccse_figure4.png").stat().st_size > 0
-
-
 def test_a_reduced_setting_is_said_and_never_mixed_with_full_runs(
     capsys: Capture, monkeypatch, tmp_path: Path
 ):
@@ -182,17 +168,3 @@ def test_what_is_refused_says_what_is_accepted(argv: list[str], said: str):
     with pytest.raises(ConfigError) as refused:
         main(argv)
     assert said in str(refused.value)
-
-
-def test_statistics_come_from_the_data_folder(tmp_path: Path, capsys: Capture):
-    folder = tmp_path / "github_issues"
-    folder.mkdir()
-    split = {"positive": 9400, "negative": 9000}
-    data = {"length_unit": "words", "splits": {name: split for name in ("train", "dev", "test")}}
-    (folder / "provenance.json").write_text(json.dumps(data), encoding="utf-8")
-    (sheet,) = sheets(printed(capsys, "angle/table1", "--data-dir", str(tmp_path), "--format", "json"))
-    assert [(entry["mean"], entry["mark"]) for entry in sheet["rows"][0]["entries"]] == [
-        (9400, "within"), (9400, "off"), (9400, "off"),
-    ]  # fmt: skip
-    assert sheet["columns"][0]["digits"] == 0
-    assert sheet["commands"] == []

@@ -213,6 +213,16 @@ def test_a_surprise_is_a_failed_run_whose_traceback_is_in_the_log_alone(stopped)
     assert not {"\x1b", "\x07"} & set(ended.err + log)
 
 
+def test_accumulation_warns_that_the_losses_see_one_batch_only(embedrun, options):
+    small = [option for option in options if not option.startswith(("training.batch_size", "training.max"))]
+    steps = ("training.batch_size=8", "training.accumulate=4", "training.max_steps=1", "hydra.run.dir=run")
+    ended = embedrun("train", *small, *steps)
+    assert ended.code == 0, ended.err
+    warning = "training.accumulate=4: the losses compare the 8 rows of a batch only, not all 32"
+    assert warning in ended.err
+    assert warning in Path("run/run.log").read_text(encoding="utf-8")
+
+
 def test_final_test_scores_stand_at_the_step_whose_weights_they_are_of(embedrun, monkeypatch, options):
     offer = Selection.offer
     monkeypatch.setattr(Selection, "offer", lambda self, step, value: step == 1 and offer(self, step, value))

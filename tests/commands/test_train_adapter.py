@@ -68,13 +68,3 @@ def test_a_run_keeps_the_adapter_alone_and_its_scores_come_back(embedrun, llama)
     )
     assert found == {name: pytest.approx(wanted[name], abs=1e-4) for name in found}
     assert found
-
-
-def test_a_run_goes_on_from_the_adapter_of_another(embedrun, llama):
-    assert embedrun("train", *overrides(llama, "training.max_steps=1", "hydra.run.dir=first")).code == 0
-    start = ("backbone.adapter=null", "backbone.dtype=null", "backbone.name=first")
-    again = embedrun("train", *overrides(llama), *start, "training.max_steps=1", "hydra.run.dir=second")
-    assert again.code == 0, again.err
-    config = json.loads(Path("second/model/adapter_config.json").read_text())
-    assert config["base_model_name_or_path"] == str(llama.resolve())
-    assert config["r"] == 2

@@ -13,7 +13,6 @@ pytest.importorskip("github")
 from embedrun.curation.collection.collect import plan_collect
 from embedrun.errors import ConfigError
 
-ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "ghp_canary0123456789abcdef"
 NAMED = ("repositories=[numpy/numpy,psf/requests]",)
 SHARES = ("splits.dev=0.1", "splits.test=0.1", "negatives=1")

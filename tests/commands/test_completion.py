@@ -2,6 +2,7 @@ import subprocess
 from pathlib import Path
 
 from embedrun import cli
+from embedrun.commands import completion
 from embedrun.commands.completion import answers
 
 # What bash does at the tab key, with the line of the first argument and the command of the second.
@@ -59,3 +60,8 @@ def test_bash_shows_what_the_command_answers(tmp_path: Path, interpreter):
         assert ended.stderr == ""
         assert ended.stdout.split() == shown
     assert not (tmp_path / "x").exists()
+
+
+def test_the_script_of_zsh_declares_what_it_completes(capsys):
+    assert completion.main(["zsh"]) == 0
+    assert capsys.readouterr().out.startswith("#compdef embedrun\n")

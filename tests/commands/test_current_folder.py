@@ -15,7 +15,6 @@ WITH_JOBS = (
     ("train", "-m", "seed=1"),
     ("train", "gpu.processes=2"),
 )
-NO_SPLIT = ("splits.dev=0", "splits.test=0")
 
 
 @pytest.fixture

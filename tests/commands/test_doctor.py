@@ -26,6 +26,15 @@ def test_a_machine_that_runs_these_tests_can_run_the_quickstart(capsys):
     )
 
 
+def test_where_nothing_can_be_written_the_quickstart_cannot_run(capsys):
+    Path("outputs").touch()
+    assert "outputs takes no runs (Not a directory)" in found(capsys, code=1)["runs"]["found"]
+    assert doctor.main([]) == 1
+    out = capsys.readouterr().out
+    assert "runs: outputs takes no runs" in out
+    assert "the quickstart cannot run here" in out
+
+
 def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
     requirements = [
         "torch>=2",

@@ -240,3 +240,15 @@ def test_a_push_without_token_network_or_free_place_is_refused_before_anything_i
     assert one.calls == []
     with pytest.raises(ConfigError, match="--public: says who sees what is pushed; add --push OWNER/NAME"):
         main([str(tiny.path), "new", "--public"])
+
+
+def test_an_adapter_on_a_folder_of_this_machine_is_not_pushed(tiny, hub):
+    one = hub()
+    adapted = BackboneConfig(name=str(tiny.path / "model"), adapter=AdapterConfig(r=2))
+    Encoder.build(adapted, PoolingConfig(), seed=0).save(Path("adapted"))
+    with pytest.raises(
+        ConfigError, match=r"--push: the adapter's base model is the folder .*; add --merge-lora"
+    ):
+        main(["adapted", "out", "--push", "me/mine"])
+    assert one.calls == []
+    assert not Path("out").exists()

@@ -21,7 +21,6 @@ from embedrun.training.step import Stepper
 
 STEPS = ("training.max_steps=6", "training.evaluate_every=2", "tracking.log_every=1")
 TAKE = Stepper.take
-AGAIN = "resumed", "attempts"
 
 
 class Killed(BaseException):

@@ -1,7 +1,5 @@
 """`embedrun table` from its command line to what it prints and writes."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -26,10 +24,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def printed(capsys: Capture, *argv: str) -> str:
     assert main(argv) == 0
     return capsys.readouterr().out
-
-
-def csv_rows(text: str) -> list[dict]:
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 def sheets(text: str) -> list[dict]:
@@ -168,3 +162,17 @@ def test_what_is_refused_says_what_is_accepted(argv: list[str], said: str):
     with pytest.raises(ConfigError) as refused:
         main(argv)
     assert said in str(refused.value)
+
+
+def test_statistics_come_from_the_data_folder(tmp_path: Path, capsys: Capture):
+    folder = tmp_path / "github_issues"
+    folder.mkdir()
+    split = {"positive": 9400, "negative": 9000}
+    data = {"length_unit": "words", "splits": {name: split for name in ("train", "dev", "test")}}
+    (folder / "provenance.json").write_text(json.dumps(data), encoding="utf-8")
+    (sheet,) = sheets(printed(capsys, "angle/table1", "--data-dir", str(tmp_path), "--format", "json"))
+    assert [(entry["mean"], entry["mark"]) for entry in sheet["rows"][0]["entries"]] == [
+        (9400, "within"), (9400, "off"), (9400, "off"),
+    ]  # fmt: skip
+    assert sheet["columns"][0]["digits"] == 0
+    assert sheet["commands"] == []

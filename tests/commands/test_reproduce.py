@@ -2,15 +2,24 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cell_runs import compositions
 from made_jobs import KILLED, MadeJobs
 
 from embedrun.commands.reproduce import main
 from embedrun.errors import ConfigError
 from embedrun.launch import launcher
+from embedrun.study import reproduce as study
+from embedrun.table import cells
 
 KEYS = ("sts/stsb/spearman", "sts/avg/spearman")
 TABLE = "angle/table4"  # eleven rows, two of which are one run
 ROWS = ("--only", "w/o ibn", "--only", "w/o angle")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch) -> None:
+    for module in (study, cells):
+        monkeypatch.setattr(module, "Compositions", compositions)  # each choice composed once
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 import gzip
 import json
 import shlex
-import sys
 from collections.abc import Callable
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ It is raining heavily.,There is a heavy rain.,5
 She is cooking dinner.,A woman prepares the evening meal.,4
 He is reading a book.,A cat eats.,1
 """
-LABELS = "dataset.columns={text1: text1, text2: text2, label: label}"
 FILES = ["annotate.json", "provenance.json", "triplets.jsonl.gz"]
 
 
@@ -99,22 +96,6 @@ def test_a_finished_output_is_shown_and_never_replaced(mine, request):
     assert {name: (Path("out") / name).read_bytes() for name in FILES} == before
 
 
-def test_pairs_with_too_few_negatives_are_counted_and_listed(mine):
-    assert mine("output=all").code == 0
-    cosines = sorted(row["scores"][2] for row in triplets("all"))
-    ended = mine(f"mining.min_score={cosines[1] - 1e-4}")  # the least of four is below
-    assert ended.code == 0, ended.err
-    assert "warning: 1 of 4 pairs have fewer than 2 negatives; these are in out/left_out.jsonl" in ended.err
-    kept = {row["anchor"] for row in triplets("out")}
-    (left_out,) = [json.loads(line) for line in Path("out/left_out.jsonl").read_text().splitlines()]
-    assert left_out["anchor"] not in kept
-    assert len(kept) == 3
-    none = mine("output=none", "mining.num_negatives=4")
-    assert none.code == 3
-    assert "no pair has 4 negatives; lower mining.num_negatives" in none.err
-    assert not Path("none").exists()
-
-
 def test_every_fault_is_reported_together_before_anything_is_read(refused):
     said = refused(
         "annotate", "mode=mine", "teachers=[{name: a}, {name: b}]", "output=out", "shard=1/2",
@@ -128,35 +109,3 @@ def test_every_fault_is_reported_together_before_anything_is_read(refused):
     assert "mining.min_score: 0.9 is above max_score=0.1" in said
     assert "mining.query_prompt: {txt} stands for nothing" in said
     assert "mining.positive_from: dataset=pairs gives scores; give the one from which" in said
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (
-            ("mode=mine", "dataset=texts", "dataset.path=a.txt"),
-            "dataset=texts: gives single texts, and mode=mine",
-        ),
-        (
-            ("mode=mine", "mining.positive_from=1", "dataset=pairs", "dataset.path=a.csv", LABELS),
-            "mining.positive_from: dataset=pairs gives no score; leave it null",
-        ),
-        (("mining.num_negatives=2",), "mining: goes with mode=mine"),
-        (("mode=mien",), "mode: expected one of score, mine, got 'mien'"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(refused, overrides, message):
-    assert message in refused("annotate", "teachers=[{name: a}]", "output=out", *overrides)
-
-
-def test_a_missing_package_is_named_with_its_extra(mine, no_model, monkeypatch):
-    find = PathFinder.find_spec
-
-    def missing(name: str, *rest: object):
-        return None if name == "sentence_transformers" else find(name, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(PathFinder, "find_spec", missing)
-    monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
-    ended = mine()
-    assert ended.code == 2
-    assert "mode=mine: needs sentence-transformers; pip install '.[mine]'" in ended.err

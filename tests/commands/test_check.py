@@ -5,10 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from transformers import LlamaConfig, LlamaModel
 
-from embedrun.backbone.scratch import make
-from embedrun.config import ScratchConfig, presets
+from embedrun.config import presets
 from embedrun.console import size
 
 QUICK = "+experiment=quickstart"
@@ -50,26 +48,6 @@ def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
     assert not list(Path.cwd().iterdir())
 
 
-def test_rows_that_take_long_to_make_are_counted_and_not_made(embedrun, monkeypatch):
-    def drawn(*_: object) -> None:
-        raise AssertionError("rows are made")
-
-    monkeypatch.setattr("embedrun.dataset.toy._drawn", drawn)
-    many = ("dataset.train_rows=100000", "dataset.test_rows=100000", "training.data_fraction=0.4")
-    checked = embedrun("check", QUICK, *many)
-    assert (checked.code, checked.err) == (0, "")
-    lines = [" ".join(line.split()) for line in checked.out.splitlines()]
-    for line in (
-        "optimizer steps 7,500, 6 epochs of 40,000 rows",  # 1,250 batches of 32 an epoch
-        "dev scores 41, after the one before training",  # steps 187, 374, ..., 7480 and the last
-        "tokens not known before the rows are made",
-        "selected by toy dev, every 187 steps and at the end",
-        "the configuration is valid",
-    ):
-        assert line in lines
-    assert "contamination: not known without the data: toy makes its rows when training starts" in checked.out
-
-
 def test_it_needs_neither_the_model_nor_the_data_and_says_at_the_end_that_train_would(embedrun):
     checked = embedrun("check", "experiment=angle_bert")
     end = checked.out.splitlines()[-1]
@@ -96,52 +74,8 @@ def test_pairs_that_training_and_tests_share_are_counted_where_the_data_is_there
     assert f"also in the dev data: {shared}" in lines
 
 
-def test_data_that_is_there_and_faulty_is_refused(refused):
-    Path("mine.csv").write_text("text1,text2,score\na,b,high\n", encoding="utf-8")
-    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    assert "mine.csv, row 2" in refused("check", QUICK, "dataset=pairs", *files, code=3)
-
-
-def test_a_loss_that_no_row_makes_active_is_refused_as_train_refuses_it(refused):
-    Path("mine.csv").write_text("text1,text2,score\na,b,1\nc,d,0\n", encoding="utf-8")
-    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    bound = "loss.terms.in_batch_negatives.positive_from=4.5"
-    said = refused("check", QUICK, "dataset=pairs", *files, bound)
-    assert "loss.terms.in_batch_negatives: cannot work: no training row is a positive" in said
-
-
-def test_ratings_that_make_every_pair_a_positive_are_asked_about_or_warned_of(embedrun, refused):
-    rows = "".join(f"one text {number},another text,{number % 5 + 1}\n" for number in range(20))
-    Path("mine.csv").write_text(f"question,answer,rating\n{rows}", encoding="utf-8")
-    columns = "dataset.columns={text1: question, text2: answer, score: rating}"
-    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    own = (QUICK, "dataset=pairs", columns, *files, "loss=angle")
-    bound = "loss.terms.in_batch_negatives.positive_from=4"
-    assert "pass 'dataset.score_range=[1,5]', which makes" in refused("check", *own)
-    said = lines(embedrun("check", *own, "loss.terms.in_batch_negatives.positive_from=1"))
-    assert [line for line in said if "positives" in line] == [
-        "20 of 20 rows (100.0 %) are positives (score >= 1)",
-        "warning: loss.terms.in_batch_negatives: takes 20 of 20 rows for positives, and 12 are rated 3, the "
-        "middle of 1 to 5, or higher; pass loss.terms.in_batch_negatives.positive_from=3 to take those",
-    ]
-    said = lines(embedrun("check", *own, "loss=simcse_supervised"))
-    assert any("warning: loss.terms.infonce: takes 20 of 20 rows for positives" in line for line in said)
-    taken = lines(embedrun("check", *own, bound))
-    assert [line for line in taken if "positives" in line] == [
-        "8 of 20 rows (40.0 %) are positives (score >= 4)"
-    ]
-    taken = lines(embedrun("check", *own, "dataset.score_range=[1,5]"))
-    assert "8 of 20 rows (40.0 %) are positives (score >= 4, the upper quarter of 1 to 5)" in taken
-
-
-def test_a_dev_score_that_there_is_not_is_refused_as_train_refuses_it(refused):
-    said = refused("check", QUICK, "training.select_by=toi_dev/spearman")
-    assert "no dev score 'toi_dev/spearman'; did you mean 'toy_dev/spearman'?" in said
-
-
+@pytest.mark.slow
 def test_every_experiment_is_valid(embedrun):
-    from embedrun.config import presets
-
     for name in presets.groups()["experiment"]:
         if not name.startswith("sweep_"):  # tests/test_sweep_presets.py
             lines(embedrun("check", f"experiment={name}"))
@@ -170,85 +104,12 @@ def test_tokens_and_time_are_estimated_and_say_from_what(embedrun):
     assert "at 1.00e09 operations a second: a matrix product in fp32, timed just now on" in found
 
 
-def test_what_decides_the_selection_is_said(embedrun):
-    found = lines(
-        embedrun(
-            "check",
-            QUICK,
-            "training.evaluations_per_epoch=2",
-            "training.patience=3",
-            "training.select_lowest=true",
-            "training.select_by=toy_dev/spearman",
-        )
-    )
-    for line in (
-        "selected by toy dev, 2 times an epoch and at the end",
-        "the lowest toy_dev/spearman",
-        "early stopping after 3 dev scores in a row without a new best",
-        "dev scores 12, at most, after the one before training",
-    ):
-        assert line in found
-
-
-def test_without_the_data_the_length_of_a_run_is_not_guessed(embedrun):
-    found = lines(embedrun("check", "+experiment=arccse_bert", "training.max_steps=5"))
-    assert "optimizer steps at most 5; else not known without the data" in found
-
-
-def test_several_processes_compare_the_whole_batch_and_each_encodes_its_share(embedrun):
-    found = lines(embedrun("check", QUICK, "gpu.processes=3"))
-    assert "rows a loss compares 32, shared by 3 processes; each anchor is compared with all" in found
-    assert "rows encoded at a time 11" in found
-    (memory,) = [line for line in found if line.startswith("for 22 texts of ")]
-    assert memory.endswith(" tokens on average, padding included, at a time, in 32 bits")
-
-
-def test_a_batch_has_no_more_rows_than_the_data(embedrun):
-    found = lines(embedrun("check", QUICK, "training.batch_size=7000", "training.data_fraction=0.5"))
-    for line in (
-        "optimizer steps 6, 6 epochs of 3,000 rows",
-        "cosent up to 4,498,500 pairs of rows, those of unequal score",
-        "rows a step 3000 (1 x 3000)",
-        "rows a loss compares 3000",
-        "rows encoded at a time 3000",
-    ):
-        assert line in found
-
-
-def test_with_a_budget_of_tokens_what_is_not_known_is_said_to_be_about(embedrun):
-    found = lines(embedrun("check", QUICK, "training.batch_tokens=250"))
-    # 22.8 tokens a row are 10 rows a batch.
-    assert "optimizer steps about 3,600, about 6 epochs of 6,000 rows" in found
-    assert "dev scores about 20, after the one before training" in found
-    assert "rows a step at most 32 (1 x 32)" in found
-    assert any(line.startswith("for 20 texts of ") for line in found)
-    assert found[-1] == "the configuration is valid, as far as is known without the lengths of all rows"
-
-
 def test_what_the_paper_leaves_open_is_said_of_the_experiment_and_of_those_below_it(embedrun, own):
     folder = own("experiment/mine.yaml", "# @package _global_\n# open: lr 1.\ndefaults: [arccse_sbert]\n")
     out = embedrun("check", "experiment=mine", "--config-dir", folder).out
     assert "left open by the paper, and chosen in mine:\n  - lr 1.\n" in out
     assert "chosen in arccse_sbert, which it builds on:\n  - The paper does not name the checkpoint" in out
     assert '  - "update the parameters every 64 steps": gradients of 64 batches' in out
-
-
-def test_every_job_of_a_sweep_is_checked_and_the_first_is_priced(embedrun):
-    out = embedrun("check", "-m", QUICK, "seed=3,4").out
-    assert out.count("optimizer steps") == 1
-    assert "  0  +experiment=quickstart seed=3\n  1  +experiment=quickstart seed=4\n" in out
-    assert out.endswith("\nabove is what job 0 would do; 2 jobs, all valid\n")
-
-
-def test_each_job_of_a_sweep_is_planned_once(embedrun, monkeypatch):
-    from embedrun.experiment import plan
-
-    seeds, plan_train = [], plan.plan_train
-    monkeypatch.setattr(
-        plan, "plan_train", lambda plain, here: [seeds.append(plain["seed"]), plan_train(plain)][1]
-    )
-    embedrun("check", "-m", QUICK, "seed=3,4")
-    assert seeds == [3, 4]
 
 
 def test_the_faults_of_every_job_of_a_sweep_are_reported_together(refused):
@@ -294,14 +155,6 @@ UNSEEN = ("dataset.train_rows=100000", "training.batch_size=8", "gpu=cpu")  # ro
 WEIGHTS = 100 * 16 + 16 + 2 * (4 * 256 + 3 * 384 + 2 * 16)
 
 
-def test_the_length_is_that_which_the_model_is_read_at(price, llama):
-    own = {"schema": 2, "pooling": "mean", "first_layer": None, "normalize": False, "lowercase": False}
-    (llama / "embedrun.json").write_text(json.dumps({**own, "max_length": 30}))
-    found = price(*of_folder(llama), *UNSEEN)
-    # 16 texts of 30 tokens, although its configuration names 20 positions, which Llama does not count.
-    assert found["memory, estimated"].startswith(f"{size(16 * 30 * 2 * 4 * 256 + 12 * WEIGHTS)}: ")
-
-
 def test_a_configuration_without_weights_is_enough(price, llama):
     found = price(*of_folder(llama), *UNSEEN)
     assert found["parameters"] == f"{WEIGHTS:,}"
@@ -312,18 +165,6 @@ def test_a_configuration_without_weights_is_enough(price, llama):
         f"{size(655_360 + 12 * WEIGHTS)}: weights {size(4 * WEIGHTS)} + "
     )
     assert found["memory, estimated"].endswith("activations 640.0 KiB")
-
-
-def test_usual_and_highest_memory_are_those_of_the_lengths_of_the_rows(embedrun):
-    Path("mine.csv").write_text(
-        "text1,text2,score\n" + "a b,c d e f g h i j k l,1\na b,c d e f g h i j k m,0\n" * 40
-    )
-    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    said = lines(embedrun("check", QUICK, "dataset=pairs", "loss=cosent", *files, "gpu=cpu"))
-    usual = next(number for number, line in enumerate(said) if line.startswith("memory, estimated"))
-    # 1.3 tokens a word and two at the ends: 5 and 15; 128 are what the model takes.
-    assert said[usual + 1] == "for 64 texts of 10 tokens on average, padding included, at a time, in 32 bits"
-    assert re.fullmatch(r"at most .+ MiB, if all have 15, as the longest looked at", said[usual + 2])
 
 
 def test_a_teacher_weighs_four_bytes_a_weight(price, embedrun, llama):
@@ -338,77 +179,12 @@ def test_a_teacher_weighs_four_bytes_a_weight(price, embedrun, llama):
     assert "without that of someone/else, whose size is not known here\n" in printed
 
 
-def test_sam_keeps_a_copy_of_what_it_trains(price):
-    # 109,482,240 weights without the pooler's, 4 bytes each, are 0.41 GiB: four times, or five.
-    options = ("backbone=bert_base", "backbone.max_length=4", "training.batch_size=2")
-    assert price(*options)["memory, estimated"].startswith("1.6 GiB: ")
-    found = price(*options, "training.optimizer=sam")
-    assert found["memory, estimated"].startswith("2.0 GiB: ")
-    assert found["memory, estimated"].endswith(" + SAM's copy 415.4 MiB")
-
-
-def test_an_adapter_trains_its_matrices_alone(price, llama):
-    found = price(*of_folder(llama), "backbone.adapter={r: 2, targets: [q_proj, down_proj]}")
-    matrices = 2 * (2 * (16 + 16) + 2 * (24 + 16))
-    assert found["trainable parameters"] == f"{matrices:,}"
-    assert found["parameters"] == f"{WEIGHTS + matrices:,}"
-
-
-def test_targets_that_the_model_has_not_are_refused_before_anything_is_loaded(refused, llama):
-    options = ("+experiment=quickstart", "gpu=auto", *of_folder(llama))
-    said = refused("check", *options, "backbone.adapter={targets: [qproj]}")
-    assert "'qproj' is not a linear layer; did you mean 'q_proj'?" in said
-
-
-def test_a_pooler_is_trained_only_where_it_pools(price):
-    bert = ("backbone=bert_base", "gpu=auto")
-    pooler = 768 * 769
-    assert price(*bert, "pooling=cls")["trainable parameters"] == f"{109_482_240 - pooler:,}"
-    assert price(*bert, "pooling=pooler")["trainable parameters"] == "109,482,240"
-    assert price(*bert, "pooling=cls_mlp")["trainable parameters"] == "109,482,240"  # a head as large
-
-
 def test_a_model_from_nothing_is_priced_by_its_shape(price):
     # 4,000 word pieces at most, 64 positions, 2 types.
     shape = ("backbone.scratch.positions=64", "backbone.scratch.layers=1", "backbone.scratch.width=8")
     layer = 4 * 72 + (8 * 32 + 32) + (32 * 8 + 8) + 4 * 8
     assert price(*shape)["parameters"] == f"{(4000 + 64 + 2 + 2) * 8 + layer + 72:,}, at most"
     assert price("backbone=ran_tiny")["parameters"].endswith(", at most")
-
-
-def test_a_model_that_nothing_here_describes_is_said_to_be_unknown(price):
-    found = price("backbone=bert_base", "backbone.name=someone/else")
-    assert found["parameters"] == "not known: no configuration of someone/else on this machine"
-    assert "memory, estimated" not in found
-
-
-def test_an_adapter_folder_is_priced_with_its_base(price, tmp_path):
-    from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig
-    from embedrun.encoder import Encoder
-
-    LlamaModel(LlamaConfig(**SHAPE, num_attention_heads=2, max_position_embeddings=20)).save_pretrained(
-        tmp_path / "base"
-    )
-    # 5 special tokens and 26 letters, twice each, of 100 rows.
-    shape = ScratchConfig(vocabulary=100, layers=1, width=8)
-    _, tokenizer = make(shape, ["abcdefghijklm nopqrstuvwxyz"], attention="sdpa")
-    tokenizer.save_pretrained(tmp_path / "base")
-    config = BackboneConfig(name=str(tmp_path / "base"), adapter=AdapterConfig(r=2, targets=["q_proj"]))
-    encoder = Encoder.build(config, PoolingConfig(name="last_token"), seed=0)
-    encoder.save(tmp_path / "model")
-    found = price(*of_folder(tmp_path / "model"))
-    assert (
-        found["trainable parameters"]
-        == f"{sum(w.numel() for w in encoder.parameters() if w.requires_grad):,}"
-    )
-    assert found["parameters"] == f"{sum(w.numel() for w in encoder.parameters()):,}"
-
-
-@pytest.mark.parametrize("name", presets.groups()["backbone"])
-def test_every_backbone_composes_and_is_priced_without_its_files(price, name):
-    found = price(f"backbone={name}", "pooling=mean", "training.batch_size=4")
-    assert int(found["parameters"].split()[0].strip(",").replace(",", "")) > 100_000
-    assert "activations" in found["memory, estimated"] or "gradients" in found["memory, estimated"]
 
 
 def test_what_this_machine_lacks_is_said_and_the_configuration_is_valid_all_the_same(embedrun, monkeypatch):
@@ -420,51 +196,3 @@ def test_what_this_machine_lacks_is_said_and_the_configuration_is_valid_all_the_
     assert "the configuration is valid, but would not start here; start it on a machine that has what" in end
     assert "; backbone.adapter.quantize: nf4 needs a CUDA device" in end
     assert "79,953,920" in checked.out  # 32 layers x 32 x (4 x 8,192 + 3 x 15,104)
-
-
-def test_a_login_node_checks_what_several_devices_of_another_machine_will_do(embedrun, monkeypatch):
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    checked = embedrun("check", QUICK, "gpu=multi", "gpu.processes=4")
-    assert (checked.code, checked.err) == (0, "")
-    found = lines(checked)
-    assert found[-1] == (
-        "the configuration is valid, but would not start here; start it on a machine that has what this one "
-        "lacks, or change it: gpu.device: cuda asked for, and this machine has no usable CUDA device; choose "
-        "gpu=cpu"
-    )
-    assert any(line.startswith("memory a device, estimated ") for line in found)
-    assert any(
-        re.fullmatch(r"for 16 texts of .* in 16 bits", line) for line in found
-    )  # 32 rows by 4, two texts each
-    sweep = embedrun("check", "-m", QUICK, "gpu=auto,multi").out.splitlines()[-1]
-    assert sweep.startswith(
-        "above is what job 0 would do; 2 jobs, all valid, but would not start here; start"
-    )
-
-
-def test_training_in_four_bits_without_cuda_ends_before_anything_is_read(refused, monkeypatch):
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    said = refused("train", "+experiment=angle_llama")
-    assert "backbone.adapter.quantize: nf4 needs a CUDA device, and this machine has no usable one" in said
-
-
-def test_scoring_is_priced_by_its_sentences_and_how_often_each_is_encoded(embedrun):
-    rows = "".join(f"one {number},two {number},{number}\n" for number in range(400))
-    Path("mine.csv").write_text(f"text1,text2,score\n{rows}", encoding="utf-8")
-    Path("test.csv").write_text("text1,text2,score\na,b,1\na,c,2\n", encoding="utf-8")
-    small = ("backbone=tiny", "loss=cosent", "dataset=pairs", "dataset.path=mine.csv", "gpu=cpu")
-    said = [" ".join(line.split()) for line in lines(embedrun("check", *small, "dataset.test=test.csv"))]
-    place = said.index("scoring 3 test sentences, before training and after it")
-    assert said[place + 1] == "40 dev sentences, 3 times"  # before, at the end, and with the weights selected
-    assert re.fullmatch(r"time, estimated about .+ for the steps and .+ for scoring", said[place + 2])
-    assert "selected by 20 of 400 training rows, held out, every 125 steps and at the end" in said
-    held_out = "20 of 400 training rows are held out to pick the checkpoint, by dataset.split_seed=42"
-    assert any(line.startswith(held_out) for line in said)
-    none = [" ".join(line.split()) for line in lines(embedrun("check", *small, "training.dev=none"))]
-    assert {"scoring nothing", "dev scores none", "evaluation none"} <= set(none)
-    assert "selected by nothing: the last checkpoint is kept" in none
-    assert "training.dev=none: the last checkpoint is kept" in none

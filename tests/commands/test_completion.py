@@ -1,14 +1,9 @@
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from embedrun import cli
 from embedrun.commands import completion
 from embedrun.commands.completion import answers
-from embedrun.config import presets
-from embedrun.config.safety import LAUNCHERS
-from embedrun.errors import ConfigError
 
 # What bash does at the tab key, with the line of the first argument and the command of the second.
 _TAB = """
@@ -48,24 +43,6 @@ def test_options_are_found_by_group_and_with_their_values():
     assert "mining.num_negatives=" in answers("embedrun annotate mining.")
 
 
-def test_flags_and_their_values_are_found():
-    assert answers("embedrun runs --d") == ["--diff", "--draws", "--debug"]
-    assert answers("embedrun table --format=la") == ["--format=latex"]
-    assert answers("embedrun table angle/table4 --format ") == ["md", "csv", "latex", "json"]
-    assert answers("embedrun reproduce angle/table4 --scale ") == presets.groups()["scale"]
-    assert answers("embedrun train --help tr") == ["training", "tracking"]
-    assert answers("embedrun table -o ") == []  # files
-    assert "loss=" in answers("embedrun train --again ")  # it takes no value
-
-
-def test_every_choice_of_a_run_is_found():
-    groups = presets.groups()
-    for group in ("backbone", "pooling", "loss", "dataset", "training", "gpu", "evaluation", "tracking"):
-        assert set(answers(f"embedrun train {group}=")) == {f"{group}={choice}" for choice in groups[group]}
-    assert set(answers("embedrun train hydra/launcher=")) == {f"hydra/launcher={name}" for name in LAUNCHERS}
-    assert answers("embedrun tune hydra/launcher=") == answers("embedrun evaluate loss=") == []
-
-
 def test_bash_shows_what_the_command_answers(tmp_path: Path, interpreter):
     script, command = tmp_path / "embedrun.bash", tmp_path / "embedrun"
     script.write_text(interpreter("completion", "bash").stdout)
@@ -88,8 +65,3 @@ def test_bash_shows_what_the_command_answers(tmp_path: Path, interpreter):
 def test_the_script_of_zsh_declares_what_it_completes(capsys):
     assert completion.main(["zsh"]) == 0
     assert capsys.readouterr().out.startswith("#compdef embedrun\n")
-
-
-def test_another_shell_is_refused():
-    with pytest.raises(ConfigError, match="'fish'"):
-        completion.main(["fish"])

@@ -1,12 +1,9 @@
 import json
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
 
 from embedrun.commands import doctor
-
-Usage = namedtuple("Usage", "total used free")
 
 
 def found(capsys: pytest.CaptureFixture[str], code: int = 0) -> dict[str, dict[str, str]]:
@@ -36,12 +33,6 @@ def test_where_nothing_can_be_written_the_quickstart_cannot_run(capsys):
     out = capsys.readouterr().out
     assert "runs: outputs takes no runs" in out
     assert "the quickstart cannot run here" in out
-
-
-def test_a_full_disk_is_a_fault(monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(1, 1, 2**20))
-    finding = doctor.runs_folder(Path("outputs"))
-    assert (finding.state, finding.found) == ("fault", "outputs, 1.0 MiB free; a run needs 64.0 MiB or more")
 
 
 def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
@@ -88,31 +79,3 @@ def test_a_store_says_which_presets_it_serves(capsys):
         "quickstart",
         "sbert_stsb",
     ]
-
-
-def test_precision_and_encoding_are_put_into_words():
-    assert doctor.cpu_bf16({"avx512_bf16", "amx_bf16"}) == "bf16 in hardware (amx_bf16)"
-    assert doctor.cpu_bf16({"avx2"}) == "bf16 is emulated, slower than fp32"
-    assert doctor.bf16_training(2.0).endswith("gpu.precision=bf16 trains faster here")
-    assert doctor.bf16_training(1.29).endswith("trains no faster here")
-    assert [doctor.text_finding(name).state for name in ("utf-8", "ascii", None)] == ["ok", "note", "note"]
-
-
-def test_a_hub_that_answers_in_any_way_is_there_and_a_closed_port_is_not(monkeypatch):
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-    from threading import Thread
-
-    class Quiet(BaseHTTPRequestHandler):  # refuses every method, 501
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
-
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    with HTTPServer(("127.0.0.1", 0), Quiet) as server:
-        monkeypatch.setattr(doctor, "HUB", f"http://127.0.0.1:{server.server_port}")
-        serving = Thread(target=server.handle_request, daemon=True)
-        serving.start()
-        assert doctor.hub().state == "ok"
-        serving.join(5)
-    closed = doctor.hub()
-    assert closed.state == "note"
-    assert "refused" in closed.found

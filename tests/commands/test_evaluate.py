@@ -73,21 +73,6 @@ def test_what_is_missing_is_named_together(refused):
     assert "model=DIR" in said
 
 
-def test_a_model_on_the_hub_is_not_to_be_had_without_network(refused):
-    said = refused("evaluate", "model=nobody/nothing", "evaluation=heldout", "dataset=toy", code=3)
-    assert "model 'nobody/nothing': no run or folder here has this name, it is not in the hub's cache" in said
-
-
-def test_a_folder_that_is_no_model_says_what_it_lacks(refused):
-    Path("empty").mkdir()
-    said = refused("evaluate", "model=empty", "evaluation=heldout", "dataset=toy", code=3)
-    assert "it has no config.json" in said
-
-
-def test_an_option_of_train_is_no_option_of_evaluate(refused):
-    assert "training: unknown key" in refused("evaluate", "model=x", "training.lr=1")
-
-
 @pytest.mark.realdata
 def test_minilm_scores_82_on_the_sts_benchmark(embedrun):
     # 82.03: what MTEB lists for it, STSBenchmark (test), Spearman of cosines.

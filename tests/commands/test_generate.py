@@ -1,5 +1,4 @@
 import gzip
-import hashlib
 import importlib.util
 import json
 import os
@@ -10,14 +9,11 @@ import pytest
 from chat_server import ChatServer, Reply, serving
 
 from embedrun.commands.generate import main
-from embedrun.config.options import GenerateConfig, LlmConfig
 from embedrun.curation.generation import generate as generation
 from embedrun.curation.generation import plan
 from embedrun.curation.generation.generate import run
 from embedrun.curation.generation.llm import Responses
-from embedrun.dataset.pairs import Pairs
 from embedrun.errors import ConfigError, DataError
-from embedrun.store import Store
 
 KEY = "sk-canary-0123456789"
 SENTENCES = [f"sentence {number} stands here" for number in range(12)]
@@ -109,28 +105,6 @@ def test_one_command_line_does_it(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_pairs_train_as_a_data_set_of_pairs():
-    with serving(calm) as chat:
-        generate(llm(chat))
-    found = Pairs(path="out/pairs.jsonl.gz").read("train", Store(Path("none")))
-    assert found.texts["left"][:4] == [SENTENCES[0]] * 4
-    assert found.targets["score"].tolist() == [1, 1, 0, 0] * 11
-
-
-def test_the_provenance_says_where_all_comes_from():
-    with serving(calm) as chat:
-        generate(llm(chat, temperature=0.5))
-    found = json.loads(made()["provenance.json"])
-    assert found["input"] == {"file": "in.txt", "sentences": 12}
-    assert found["requests"] == 24
-    assert found["llms"] == [
-        {"kind": "http", "model": "m", "max_tokens": 512, "temperature": 0.5, "seed": None}
-    ]
-    assert (found["counts"]["positive"], found["counts"]["negative"]) == (22, 22)
-    for name, digest in found["files"].items():
-        assert hashlib.sha256(made()[name]).hexdigest() == digest
-
-
 def test_a_killed_generation_asks_for_no_stored_answer_again(monkeypatch):
     with serving(calm) as chat:
         generate(llm(chat), output="whole")
@@ -156,51 +130,6 @@ def test_a_killed_generation_asks_for_no_stored_answer_again(monkeypatch):
     assert sum(again.values()) == 1
 
 
-def test_a_second_run_asks_nothing_and_changes_no_file(capsys):
-    with serving(calm) as chat:
-        generate(llm(chat))
-        before = {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")}
-        asked, shown = len(chat.bodies), capsys.readouterr().out
-        generate(llm(chat))
-        assert len(chat.bodies) == asked
-    assert {path: path.stat().st_mtime_ns for path in Path("out").rglob("*")} == before
-    assert capsys.readouterr().out == shown
-
-
-def test_shards_in_any_order_and_folder_give_the_rows_of_one(capsys):
-    with serving(calm) as chat:
-        generate(llm(chat), output="whole")
-        for index, there in ((2, 2), (0, 7)):
-            capsys.readouterr()
-            generate(llm(chat), shard=f"{index}/3")
-            assert made() == {}
-            assert f"{there} of 12 sentences are answered" in capsys.readouterr().out
-        generate(llm(chat), output="elsewhere", shard="1/3")
-        Path("elsewhere/responses/1-of-3.jsonl").rename("out/responses/1-of-3.jsonl")
-        asked = len(chat.bodies)
-        generate(llm(chat))
-        assert len(chat.bodies) == asked
-    assert made() == made("whole")
-
-
-def test_when_the_endpoint_gives_up_the_answers_so_far_are_kept():
-    down = True
-
-    def failing(prompt: str, tries: int) -> Reply:
-        return Reply(status=500) if down and "sentence 7 " in prompt else calm(prompt, tries)
-
-    with serving(failing) as chat:
-        with pytest.raises(DataError, match="Error code: 500"):
-            generate(llm(chat), retries=1)
-        assert made() == {}
-        kept = len(Path("out/responses/0-of-1.jsonl").read_text().splitlines())
-        assert kept == sum(chat.answered.values()) >= 10  # the whole first block
-        down = False
-        generate(llm(chat))
-    assert set(chat.answered.values()) == {1}
-    assert len(rows()) == 44
-
-
 def test_stored_answers_serve_another_filter():
     with serving(calm) as chat:
         generate(llm(chat), output="a")
@@ -211,17 +140,6 @@ def test_stored_answers_serve_another_filter():
     assert [row["score"] for row in rows("b")] == [1] * 22
     assert sum("fewer than 1 words" in row["reason"] for row in rejects("b")) == 22
     assert not Path("b/responses").exists()
-
-
-def test_another_configuration_does_not_go_on_in_the_same_folder():
-    with serving(calm) as chat:
-        generate(llm(chat))
-        before = made()
-        asked = len(chat.bodies)
-        with pytest.raises(ConfigError, match=r"was made with other settings \(size\); name a new folder"):
-            generate(llm(chat), size=3)
-        assert len(chat.bodies) == asked
-    assert made() == before
 
 
 @pytest.mark.parametrize("fail", [False, True])
@@ -261,67 +179,15 @@ def test_a_dry_run_prints_the_first_prompts_and_the_requests_and_writes_nothing(
     assert table == [["m", "24", "14"], ["not/there", "24", "14"], ["all", "48", "28"]]
 
 
-def test_without_the_package_it_says_how_to_get_it_before_anything_is_asked(monkeypatch, capsys):
+def test_without_the_package_it_says_how_to_get_it_before_anything_is_asked(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "openai" else found(name))
     said = r"generate needs the openai package; pip install '\.\[generate\]'"
     with serving(calm) as chat:
         with pytest.raises(ConfigError, match=said):
             generate({"kind": "local", "name": "not/there"}, llm(chat))
-        generate(llm(chat), dry_run=True)
-        assert "nothing was asked" in capsys.readouterr().out
         assert chat.bodies == []
     assert not Path("out").exists()
-    with pytest.raises(DataError, match="not/there"):  # which needs no package
-        generate({"kind": "local", "name": "not/there"})
-
-
-def test_what_is_missing_is_named_together(monkeypatch):
-    monkeypatch.delenv("LLM_KEY")
-    with serving(calm) as chat:
-        with pytest.raises(DataError) as caught:
-            generate(llm(chat), {"kind": "local", "name": "./nowhere"}, input="imn.txt")
-        assert chat.bodies == []
-    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
-        "input",
-        "llms[0].key_variable",
-        "model './nowhere'",
-    ]
-    assert "did you mean 'in.txt'?" in str(caught.value)
-    assert not Path("out").exists()
-
-
-def test_a_key_in_the_clear_is_a_warning():
-    def warnings(url: str, key: str | None = "K") -> int:
-        one = LlmConfig(kind="http", url=url, model="m", key_variable=key)
-        return len(plan.unguarded(GenerateConfig(output="o", llms=[one], gpu=None)))  # type: ignore[arg-type]
-
-    assert [warnings("http://host/v1"), warnings("http://host/v1", None), warnings("https://host/v1")] == [
-        1,
-        0,
-        0,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("argument", "fault", "words"),
-    [
-        ("hydra.run.dir=x", ConfigError, "generate makes no run directory; give output=DIR"),
-        ("sise=3", ConfigError, "sise: unknown key; did you mean 'size'?"),
-    ],
-)
-def test_what_generate_does_not_take_is_refused(argument, fault, words):
-    with pytest.raises(fault, match=words.replace("?", r"\?")):
-        main(["output=out", "input=in.txt", "llms=[{kind: local, name: ./x}]", argument])
-    assert not Path("out").exists()
-
-
-def test_an_ensemble_without_a_pair_says_so(capsys):
-    with serving(lambda *_: Reply("No.")) as chat:
-        generate(llm(chat))
-    assert "no answer gave a pair" in capsys.readouterr().err
-    assert rows() == []
-    assert len(rejects()) == 24
 
 
 @pytest.mark.realdata

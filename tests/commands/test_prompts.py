@@ -3,11 +3,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from embedrun import Encoder
-from embedrun.config import AnnotatorConfig
-from embedrun.curation.annotation.teachers import load
 from embedrun.prompt import Prompt
 from embedrun.training.feed import Feed
 
@@ -32,29 +29,6 @@ def test_faulty_templates_are_all_refused_before_anything_begins(refused, option
     assert "dataset.prompts.right: expected a template with {text} once" in said
     assert "evaluation.text_edit: expected one of none, angle_llm or null, got 'angle_lm'" in said
     assert "dataset.prompts.left" not in said
-
-
-@pytest.mark.parametrize("given", ["[a]", "a", "{left: 3}"])
-def test_prompts_of_views_must_be_templates(refused, options, given):
-    assert "dataset.prompts" in refused("train", *options, f"dataset.prompts={given}")
-
-
-@pytest.mark.parametrize("given", [(), ("backbone.prompt='a {text}'", "evaluation.prompt='{text}'")])
-def test_an_edit_without_any_prompt_is_refused(refused, options, given):
-    said = refused("train", *options, "evaluation.text_edit=angle_llm", *given)
-    assert "evaluation.text_edit: angle_llm goes with a prompt, and there is none" in said
-
-
-def test_an_edit_of_a_model_whose_files_say_no_prompt_is_refused(embedrun, tiny):
-    ended = embedrun(
-        "evaluate",
-        f"model={tiny.path}",
-        "evaluation=heldout",
-        "dataset=toy",
-        "evaluation.text_edit=angle_llm",
-    )
-    assert ended.code == 2
-    assert "evaluation.text_edit: angle_llm goes with a prompt, and there is none" in ended.err
 
 
 @pytest.fixture
@@ -100,25 +74,12 @@ def test_a_run_trains_with_the_prompt_scores_with_prompt_and_edit_and_saves_both
 
 def test_each_side_of_the_rows_may_have_a_prompt_of_its_own(embedrun, options, fed):
     own = "dataset.prompts={left: 'who {text}', right: '{text}'}"
-    ended = embedrun("train", *options, f"backbone.prompt='{PROMPT}'", own, "hydra.run.dir=run")
+    in_use = "evaluation.prompt='in use {text}'"
+    ended = embedrun("train", *options, f"backbone.prompt='{PROMPT}'", in_use, own, "hydra.run.dir=run")
     assert ended.code == 0, ended.err
     assert fed == [{"left": Prompt("who {text}"), "right": None}]
-    assert Encoder.load("run").prompt == Prompt(PROMPT)
-
-
-def test_the_prompt_of_an_evaluation_is_that_of_the_saved_model(embedrun, options):
-    ended = embedrun("train", *options, "evaluation.prompt='in use {text}'", "hydra.run.dir=run")
-    assert ended.code == 0, ended.err
     encoder = Encoder.load("run")
     assert encoder.prompt == Prompt("in use {text}")
     prompted = encoder.encode(["who"])
     encoder.use(None)
     np.testing.assert_allclose(prompted, encoder.encode(["in use who"]), rtol=0, atol=1e-7)
-
-
-def test_the_prompt_of_a_teacher_replaces_that_of_its_files_and_is_not_put_around_it(tiny):
-    encoder = Encoder.load(tiny.path)
-    encoder.use(Prompt("own {text}"))
-    encoder.save(Path("teacher"))
-    given = [AnnotatorConfig(name="teacher"), AnnotatorConfig(name="teacher", prompt="asked {text}")]
-    assert [one.prompt for one in load(given, torch.device("cpu"))] == [Prompt("own {text}"), None]

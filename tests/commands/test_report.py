@@ -1,13 +1,9 @@
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 from finished_runs import finished
-
-from embedrun.report import page as report
-from embedrun.runs.directory import to_yaml
 
 
 def page(run: Path) -> str:
@@ -41,69 +37,16 @@ def test_the_page_goes_where_the_user_wants(embedrun, copied):
     assert not (copied / "report.html").exists()
 
 
-def test_texts_of_other_rows_than_the_run_read_are_not_shown(embedrun, copied):
-    config = (copied / "config.yaml").read_text()
-    (copied / "config.yaml").write_text(config.replace("  seed: 0\n", "  seed: 1\n"))
-    assert embedrun("report", copied).code == 0
-    assert (
-        "The rows of toy_test at hand are not those that this run read, so that only the rows are named."
-        in page(copied)
-    )
-    assert '<div class="texts">\n<p>' not in page(copied)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "'nowhere' is not a folder; embedrun runs DIR lists the runs below a folder"),
         (["."], "no runs below ."),
-        ([], "required: DIR"),
-        (["a", "."], "there is no folder 'a'"),
         ([".", "."], "-o: several DIR have one page, which needs a name, as -o runs.html"),
-        (["a", "--watch"], "--watch goes with a folder with runs below, or with several runs"),
+        ([".", "-o", "no/own.html"], "-o: 'no/own.html' cannot be made: there is no folder 'no'"),
     ],
 )
 def test_what_is_no_run_is_refused(refused, arguments, said):
     assert said in refused("report", *arguments)
-
-
-def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(refused, copied):
-    said = refused("report", copied, "-o", "no/own.html")
-    assert "-o: 'no/own.html' cannot be made: there is no folder 'no'" in said
-    assert "'.' is a folder; name a file" in refused("report", copied, "-o", ".")
-    for what in (copied, copied.parent):  # of one run, and of all below
-        said = refused("report", what, "-o", "x" * 300 + ".html")
-        assert "cannot be written (File name too long); name a file with -o FILE" in said
-
-
-@pytest.mark.parametrize("name", ["results.json", "pipe.html"])
-def test_nothing_but_an_older_page_is_written_over(embedrun, name):
-    run = finished("one")
-    Path("results.json").write_text("precious")
-    os.mkfifo("pipe.html")
-    ended = embedrun("report", run, "-o", name)
-    assert ended.code == 2
-    assert f"-o: {name!r} " in ended.err
-    assert Path("results.json").read_text() == "precious"
-
-
-def test_what_is_in_the_way_of_the_page_of_an_ended_run_is_one_warning(capsys):
-    run = finished("one")
-    (run / "results.json").write_text("{")
-    report.write_or_warn(run)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("warning: no report.html: ")
-    assert captured.err.count("\n") == 1
-    assert f"embedrun report {run} tries again" in captured.err
-
-
-def test_a_hostile_configuration_names_no_class_to_call(embedrun, copied):
-    (copied / "config.yaml").write_text(
-        to_yaml({"name": "x", "dataset": {"name": "../../os", "system": "ls"}})
-    )
-    assert embedrun("report", copied).code == 0
-    assert "The texts of toy_test cannot be read again" in page(copied)
 
 
 def test_a_folder_with_runs_below_has_one_page_over_all_of_them(embedrun):
@@ -115,16 +58,3 @@ def test_a_folder_with_runs_below_has_one_page_over_all_of_them(embedrun):
     assert embedrun("report", "outputs/one", "-o", "own.html").out == "own.html\n"
     assert '"id":"outputs/one/a"' in Path("own.html").read_text(encoding="utf-8")
     assert not Path("outputs/one/index.html").exists()
-
-
-def test_a_watched_page_is_there_at_once_and_ctrl_c_is_its_orderly_end(embedrun, monkeypatch):
-    def stop(_: float) -> None:
-        assert '"reload":10.0' in Path("outputs/index.html").read_text(encoding="utf-8")
-        raise KeyboardInterrupt
-
-    finished("a")
-    monkeypatch.setattr("embedrun.report.overview.time.sleep", stop)
-    ended = embedrun("report", "outputs", "--watch")
-    assert (ended.code, ended.out) == (0, "outputs/index.html\n")
-    assert "until Ctrl-C" in ended.err
-    assert '"reload":null' in Path("outputs/index.html").read_text(encoding="utf-8")

@@ -1,23 +1,25 @@
-import os
-import re
-import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
+from cell_runs import compositions
 from made_jobs import KILLED, MadeJobs
 
 from embedrun.commands.reproduce import main
 from embedrun.errors import ConfigError
-from embedrun.experiment.data import Fingerprints
 from embedrun.launch import launcher
-from embedrun.rows import Rows
-from embedrun.runs.directory import Run
+from embedrun.study import reproduce as study
+from embedrun.table import cells
 
 KEYS = ("sts/stsb/spearman", "sts/avg/spearman")
 TABLE = "angle/table4"  # eleven rows, two of which are one run
 ROWS = ("--only", "w/o ibn", "--only", "w/o angle")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch) -> None:
+    for module in (study, cells):
+        monkeypatch.setattr(module, "Compositions", compositions)  # each choice composed once
 
 
 @pytest.fixture
@@ -25,26 +27,6 @@ def jobs(monkeypatch) -> MadeJobs:
     made = MadeJobs(lambda _: {**dict.fromkeys(KEYS, 80.25), "stsb_dev/spearman": 81.0})
     monkeypatch.setattr(launcher, "run_in_child", made)
     return made
-
-
-class RowsThere:
-    """The rows that are there now, as fingerprints.
-
-    Attributes:
-        now: of every configuration.
-        of: by configuration, in place of `now`.
-    """
-
-    def __init__(self) -> None:
-        self.now: dict[str, str] = {}
-        self.of = lambda _: self.now
-
-
-@pytest.fixture
-def rows(monkeypatch) -> RowsThere:
-    there = RowsThere()
-    monkeypatch.setattr(Fingerprints, "of", lambda _self, _command, plain: there.of(plain))
-    return there
 
 
 @pytest.fixture
@@ -135,20 +117,6 @@ def test_a_run_of_other_code_stays_is_listed_with_the_reason_and_made_again(repr
     assert len(list(Path("outputs").glob("*/*/config.yaml"))) == 2
 
 
-SECOND = ("raoe/table1", "--only", "BERT-base/RAOE-S2", "--seeds", "1")
-
-
-def test_a_cell_that_another_process_is_at_is_left_alone(reproduce, jobs):
-    jobs.killed = lambda _: True
-    assert reproduce(TABLE, "--only", "w/o ibn")[0] == 1
-    (place,) = Path("outputs/angle_stsb_without_ibn").iterdir()
-    held = Run.claim(place)
-    code, _, err = reproduce(TABLE, "--only", "w/o ibn")
-    held.release()
-    assert (code, len(jobs.started)) == (1, 1)
-    assert "in use by another process" in err
-
-
 def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
     code, out, _ = reproduce(TABLE, *ROWS, "--dry-run", "training.max_steps=7")
     assert (code, jobs.started) == (0, [])
@@ -158,83 +126,11 @@ def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_a_dry_run_says_what_a_cell_costs_where_its_rows_and_its_model_are_known(reproduce, monkeypatch):
-    monkeypatch.setattr("embedrun.estimate.rate", lambda *_: 1e9)
-    texts = {"left": ["one two"] * 8, "right": ["three"] * 8}
-    rows = Rows("stsb", "train", "pair", texts, {"score": np.ones(8)})
-    monkeypatch.setattr("embedrun.dataset.published.Stsb.read", lambda *_: rows)
-    code, out, _ = reproduce(TABLE, "--only", "w/o ibn", "--dry-run", "training.max_steps=7", "gpu=cpu")
-    (line,) = [line.split() for line in out.splitlines() if line.startswith("Objective/w/o ibn")]
-    assert (code, line[3:5]) == (0, ["missing", "7"])
-    assert float(line[5]) > 1e9
-    assert "-" not in line[6:]
-    assert re.search(
-        r"; about .+ to .+ for the steps and .+ to .+ for scoring on this machine", out.splitlines()[-1]
-    )
-    _, out, _ = reproduce(*SECOND, "--dry-run", "training.max_steps=7", "gpu=cpu")
-    (line,) = [line.split() for line in out.splitlines() if line.startswith("BERT-base/RAOE-S2")]
-    assert float(line[4]) > 1e9  # with the model that its first stage starts from
-
-
-def test_a_dry_run_names_cells_on_other_rows_and_those_that_are_refused(reproduce, jobs, rows):
-    rows.now = jobs.data = {"stsb/train": "then"}
-    reproduce(TABLE, "--only", "w/o ibn")
-    rows.now = {"stsb/train": "now"}
-    code, out, _ = reproduce(TABLE, *ROWS, "--dry-run")
-    assert code == 0
-    assert [line.split()[3:] for line in out.splitlines() if line.startswith("Objective/w/o ibn")] == [
-        ["other", "rows", "-", "-", "-", "-"]
-    ]
-    code, out, _ = reproduce(TABLE, *ROWS, "--dry-run", "training.lr=-1")
-    assert (code, out.count("refused"), len(jobs.started)) == (2, 2, 1)
-    assert "training.lr" in out
-
-
-def test_with_again_the_way_on_is_of_the_rows_that_are_left(capsys, jobs, monkeypatch):
-    main([TABLE, *ROWS])
-    capsys.readouterr()
-
-    def run(job, *rest):
-        if job.config["name"] == "angle_stsb_without_angle":
-            os.kill(os.getpid(), signal.SIGTERM)
-        return jobs(job, *rest)
-
-    monkeypatch.setattr(launcher, "run_in_child", run)
-    with pytest.raises(KeyboardInterrupt):
-        main([TABLE, *ROWS, "--again", "hydra/launcher=basic"])
-    assert (
-        "embedrun reproduce angle/table4 --only 'Objective/w/o angle' --seeds 42 --again "
-        "hydra/launcher=basic runs what is left"
-    ) in capsys.readouterr().err
-
-
-def test_a_signal_starts_no_other_cell_and_says_how_to_go_on(capsys, jobs, monkeypatch):
-    def run(job, *rest):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return jobs(job, *rest)
-
-    monkeypatch.setattr(launcher, "run_in_child", run)
-    with pytest.raises(KeyboardInterrupt):
-        main([TABLE, *ROWS])
-    said = capsys.readouterr().err
-    assert jobs.started == []
-    assert "runs what is left" in said
-    assert [line.split()[-3] for line in said.splitlines() if line.startswith("Objective")] == [
-        "interrupted",
-        "started",
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "expected one table"),
         (("angle/table44",), "no table 'angle/table44'; did you mean 'angle/table4'"),
         ((TABLE, "--only", "w/o ibm"), "no row 'w/o ibm'"),
-        ((TABLE, "--seeds", "1,x"), "--seeds: expected different whole numbers"),
-        ((TABLE, "--scale", "cpu_smal"), "no reduced setting 'cpu_smal'; did you mean 'cpu_small'"),
-        ((TABLE, "training.lrr=1"), "training.lrr"),
-        ((TABLE, "scale=cpu_small"), "scale: embedrun reproduce takes --scale"),
         (("angle/table1", "foo=bar"), "foo=bar: no row takes it: angle/table1 has nothing to run"),
         ((TABLE, *ROWS, "training.lr=-1"), "training.lr"),
         ((TABLE, "hydra.callbacks.x._target_=os.system"), "hydra.callbacks"),

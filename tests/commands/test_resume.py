@@ -5,20 +5,15 @@
 
 import contextlib
 import json
-import os
 import shutil
-import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from embedrun.cli import main
 from embedrun.experiment import training
 from embedrun.experiment.scoring import Kept
-from embedrun.runs.directory import Run
 from embedrun.training.step import Stepper
 
 SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16", "gpu=cpu", "gpu.threads=1")
@@ -75,116 +70,6 @@ def test_a_resumed_evaluation_ends_as_an_uninterrupted_one_and_scores_only_the_r
     assert not (interrupted / ".parts").exists()
 
 
-def test_a_finished_run_is_left_as_it_is(embedrun, interrupted):
-    assert embedrun("resume", interrupted).code == 0
-    before = {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()}
-    ended = embedrun("resume", interrupted)
-    assert ended.code == 0
-    assert "has finished; its scores are in part/results.json" in ended.err
-    assert {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()} == before
-
-
-def test_other_data_is_refused(embedrun, interrupted):
-    path = interrupted / "environment.json"
-    environment = json.loads(path.read_text())
-    environment["data"]["toy/test"] = "other"
-    path.write_text(json.dumps(environment))
-    ended = embedrun("resume", interrupted)
-    assert ended.code == 2
-    assert "the rows of toy/test have changed since part began" in ended.err
-    assert "toy/dev" not in ended.err
-
-
-def test_a_changed_configuration_is_shown_option_by_option(embedrun, interrupted):
-    path = interrupted / "config.yaml"
-    text = path.read_text().replace("test_rows: 16", "test_rows: 24").replace("threads: 1", "threads: 2")
-    path.write_text(text)
-    ended = embedrun("resume", interrupted)
-    assert ended.code == 2
-    assert "dataset.test_rows: 16 -> 24 since part began; change it back" in ended.err
-    assert "gpu.threads: 1 -> 2 since part began" in ended.err
-    assert "config has 2 problems" in ended.err
-
-
-def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
-    other = Run(interrupted)
-    ended = embedrun("resume", interrupted)
-    assert ended.code == 8
-    assert "part: in use by another process" in ended.err
-    other.release()
-    assert embedrun("resume", interrupted).code == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "holds nothing yet, since its run ended before it had begun; delete it"),
-        ("schema: 99\nmodel: x\n", "schema 1"),
-        ("schema: 1\nmodel: !!python/object/apply:os.system ['touch canary']\n", "cannot be read"),
-    ],
-)
-def test_a_folder_that_is_no_run_is_refused_and_nothing_in_it_is_executed(embedrun, text, said):
-    Path("odd").mkdir()
-    if text is not None:
-        Path("odd/config.yaml").write_text(text)
-    ended = embedrun("resume", "odd")
-    assert ended.code == 2
-    assert said in ended.err
-    assert not Path("canary").exists()
-
-
-def test_an_evaluation_ends_at_once_on_a_signal_and_keeps_its_parts(embedrun, tiny, monkeypatch):
-    save = Kept.save
-
-    def once(self: Kept, *found) -> None:
-        save(self, *found)
-        os.kill(os.getpid(), signal.SIGUSR1)
-        time.sleep(10)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Kept, "save", once)
-        ended = embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
-    assert ended.code == 143
-    assert "embedrun resume part continues from what is done" in ended.err
-    assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
-    assert len(list(Path("part/.parts").glob("*.part"))) == 1
-    assert embedrun("resume", "part").code == 0
-
-
-def test_an_evaluation_killed_when_all_was_written_is_only_marked_as_finished(embedrun, tiny, monkeypatch):
-    def killed(*_: object) -> None:
-        raise SystemExit("as if by kill -9")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("embedrun.experiment.scoring.report", killed)
-        with pytest.raises(SystemExit):
-            embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
-    before = Path("part/results.json").read_bytes()
-    ended = embedrun("resume", "part")
-    assert (ended.code, "has finished" in ended.err) == (0, True)
-    assert json.loads(Path("part/status.json").read_text())["state"] == "finished"
-    assert Path("part/results.json").read_bytes() == before
-    assert not Path("part/.parts").exists()
-
-
-def test_a_finished_run_that_was_killed_before_its_page_gets_it(embedrun, interrupted):
-    assert embedrun("resume", interrupted).code == 0
-    page = interrupted / "report.html"
-    page.unlink()
-    assert embedrun("resume", interrupted).code == 0
-    assert page.is_file()
-
-
-def test_a_configuration_that_names_an_object_to_call_is_refused(embedrun, interrupted):
-    path = interrupted / "config.yaml"
-    config = yaml.safe_load(path.read_text())
-    config["evaluation"]["tasks"]["dev"]["_target_"] = "os.system"
-    path.write_text(yaml.safe_dump(config))
-    ended = embedrun("resume", interrupted)
-    assert ended.code == 2
-    assert "_target_" in ended.err
-
-
 AUTO = "training.resume=auto"
 
 
@@ -202,13 +87,13 @@ def states() -> list[tuple[str, int]]:
 def interrupted_early(embedrun, options, monkeypatch) -> Callable[..., None]:
     """A run that is interrupted before its first step."""
 
-    def run(*more: str, small: Sequence[str] = options) -> None:
+    def run(*more: str) -> None:
         def stop(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(Stepper, "take", stop)
-            assert embedrun("train", *small, *more).code == 130
+            assert embedrun("train", *options, *more).code == 130
 
     return run
 
@@ -240,38 +125,6 @@ def test_in_a_directory_that_the_user_names_the_run_there_goes_on_and_one_that_h
     assert (ended.code, "mine/results.json: has no main score, though mine says" in ended.err) == (3, True)
 
 
-def test_a_named_directory_with_a_run_of_another_configuration_is_refused(
-    embedrun, options, interrupted_early
-):
-    place = "hydra.run.dir=mine"
-    interrupted_early(place)
-    ended = embedrun("train", *options, AUTO, place, "training.lr=0.5", "seed=7")
-    assert ended.code == 2
-    assert "seed: 42 -> 7 since mine began" in ended.err
-    assert "training.lr: " in ended.err
-    assert " -> 0.5 since mine began" in ended.err
-    assert "training.resume" not in ended.err
-
-
-@pytest.mark.parametrize("place", [None, pytest.param("mine", marks=pytest.mark.slow)])
-def test_a_second_stage_goes_on_with_its_first_stage_whatever_has_finished_since(
-    embedrun, tiny, options, interrupted_early, place
-):
-    first = shutil.copytree(tiny.path, "outputs/first/a")
-    small = [one for one in options if "scratch" not in one]
-    named = ["backbone.name=run:first", "backbone.scratch=null", "name=second"]
-    named += [] if place is None else [f"hydra.run.dir={place}"]
-    interrupted_early(AUTO, *named, small=small)
-    shutil.copytree(first, "outputs/first/b")
-    status = {**read(Path("outputs/first/b/status.json")), "ended": "2999-01-01"}
-    Path("outputs/first/b/status.json").write_text(json.dumps(status))
-    ended = embedrun("train", *small, AUTO, *named)
-    assert ended.code == 0, ended.err
-    (folder,) = Path("outputs/second").iterdir() if place is None else [Path(place)]
-    assert read(folder / "status.json")["attempts"] == 2
-    assert f"name: {Path(first).resolve()}\n" in (folder / "config.yaml").read_text()
-
-
 def test_a_run_killed_before_it_had_begun_begins_in_the_same_directory(embedrun, options, monkeypatch):
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -284,17 +137,3 @@ def test_a_run_killed_before_it_had_begun_begins_in_the_same_directory(embedrun,
     assert embedrun("train", *options, place).code == 2  # only where that is asked for
     assert embedrun("train", *options, AUTO, place).code == 0
     assert read(Path("mine/status.json"))["attempts"] == 1
-
-
-@pytest.mark.parametrize("place", [None, pytest.param("mine", marks=pytest.mark.slow)])
-def test_a_run_killed_when_all_was_written_has_finished(embedrun, options, interrupted_early, place):
-    named = [] if place is None else [f"hydra.run.dir={place}"]
-    interrupted_early(AUTO, *named)
-    (folder,) = [Path(place)] if place else Path("outputs/quickstart").iterdir()
-    shutil.rmtree(folder / ".parts")  # which goes before the status says so
-    main = {"name": "toy_test/spearman", "value": 1.0}
-    (folder / "results.json").write_text(json.dumps({"main": main}))
-    ended = embedrun("train", *options, AUTO, *named)
-    assert (ended.code, f"{folder}: has finished; its scores are in" in ended.err) == (0, True)
-    assert read(folder / "status.json")["state"] == "finished"
-    assert read(folder / "results.json") == {"main": main}

@@ -34,16 +34,3 @@ def test_a_run_trains_on_a_share_of_the_rows_and_says_so(embedrun, options):
     assert ended.code == 0, ended.err
     assert "24 rows of toy" in ended.err
     assert json.loads(Path("half/results.json").read_text())["counts"]["train_rows"] == 24
-
-
-def test_the_share_does_not_change_what_data_a_run_is_known_by(embedrun, options, tiny):
-    assert embedrun("train", *options, "training.data_fraction=0.5", "hydra.run.dir=half").code == 0
-    whole = json.loads((tiny.path / "environment.json").read_text())["data"]
-    assert json.loads(Path("half/environment.json").read_text())["data"] == whole
-
-
-@pytest.mark.parametrize("share", ["0", "1.5"])
-def test_a_share_is_above_nothing_and_at_most_all(refused, share):
-    assert "training.data_fraction: must be" in refused(
-        "train", "+experiment=quickstart", f"training.data_fraction={share}"
-    )

@@ -8,10 +8,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaModel
 
-from embedrun.backbone import pretrained
 from embedrun.backbone.scratch import make
 from embedrun.config import ScratchConfig
-from embedrun.training.gradient import Gradient
 
 TEXTS = ["the dog runs in the park", "an old man reads a book", "two cats sleep", "a girl sings"]
 WORDS = 58  # pieces that they make
@@ -70,34 +68,3 @@ def test_a_run_keeps_the_adapter_alone_and_its_scores_come_back(embedrun, llama)
     )
     assert found == {name: pytest.approx(wanted[name], abs=1e-4) for name in found}
     assert found
-
-
-def test_gradient_checkpointing_leaves_the_run_as_it_is(embedrun, llama, monkeypatch):
-    enabled, enable = [], pretrained.enable
-    monkeypatch.setattr(pretrained, "enable", lambda model: (enabled.append(model), enable(model)))
-    monkeypatch.setattr(Gradient, "unpadded", False)  # with checkpointing they are padded anyway
-    both = ("training.max_steps=2", "training.seeded_dropout=true", "gpu.threads=1")
-    for name, more in (("plain", ()), ("checkpointed", ("training.gradient_checkpointing=true",))):
-        assert embedrun("train", *overrides(llama, *both, *more, f"hydra.run.dir={name}")).code == 0
-    one, other = (
-        load_file(Path(name, "model/adapter_model.safetensors")) for name in ("plain", "checkpointed")
-    )
-    assert one.keys() == other.keys()
-    for name, weight in one.items():
-        assert torch.equal(weight, other[name]), float((weight - other[name]).abs().max())
-    assert len(enabled) == 1
-
-
-def test_a_run_goes_on_from_the_adapter_of_another(embedrun, llama):
-    assert embedrun("train", *overrides(llama, "training.max_steps=1", "hydra.run.dir=first")).code == 0
-    start = ("backbone.adapter=null", "backbone.dtype=null", "backbone.name=first")
-    again = embedrun("train", *overrides(llama), *start, "training.max_steps=1", "hydra.run.dir=second")
-    assert again.code == 0, again.err
-    config = json.loads(Path("second/model/adapter_config.json").read_text())
-    assert config["base_model_name_or_path"] == str(llama.resolve())
-    assert config["r"] == 2
-
-
-def test_flash_attention_on_a_processor_is_refused(refused):
-    said = refused("train", "+experiment=quickstart", "backbone.attention=flash_attention_2")
-    assert "flash_attention_2 needs a CUDA device, and gpu.device is cpu; choose sdpa" in said

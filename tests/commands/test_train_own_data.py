@@ -4,7 +4,6 @@ import csv
 import gzip
 import json
 import random
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import small_models
 from embedrun.batch import Batch
 from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.split import hold_out
-from embedrun.launch import launcher
 from embedrun.rows import texts_at
 from embedrun.store import Store
 from embedrun.training.feed import Feed
@@ -79,27 +77,6 @@ def line(model: Path) -> Callable[..., list[str]]:
     return make
 
 
-@pytest.fixture
-def train(embedrun, line) -> Callable[..., bytes]:
-    """Train; gives the metrics."""
-    put_parquet(Path("dev.parquet"), DEV)
-
-    def run(*options: str) -> bytes:
-        ended = embedrun(*line("dataset.dev=dev.parquet", *options))
-        assert ended.code == 0, ended.err
-        content = Path("run/metrics.jsonl").read_bytes()
-        Path("run").rename(f"run-{len(list(Path().glob('run*')))}")
-        return content
-
-    return run
-
-
-@pytest.fixture
-def expected(train) -> bytes:
-    put("train.csv")
-    return train("dataset.path=train.csv")
-
-
 HUB = (
     "dataset.path=hf://datasets/owner/name",
     "dataset.config=best",
@@ -125,68 +102,32 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home / "refs" / "main"
 
 
-@pytest.mark.slow
-def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(
-    expected, line, interpreter, hub, tmp_path
-):
-    ended = interpreter(*line(*HUB))
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count(f"hf://datasets/owner/name: its newest commit is {COMMIT}\n") == 1
-    assert "Warning" not in ended.stderr
-    run = tmp_path / "run"
-    assert (run / "metrics.jsonl").read_bytes() == expected
-    assert same_run.read(run / "environment.json")["data"]["hub owner/name"] == COMMIT
-    assert f"\n  revision: {COMMIT}\n" in (run / "config.yaml").read_text()
+def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(line, embedrun, hub):
+    ended = embedrun(*line(*HUB))
+    assert ended.code == 0, ended.err
+    assert ended.err.count(f"hf://datasets/owner/name: its newest commit is {COMMIT}\n") == 1
+    assert same_run.read(Path("run/results.json"))["counts"]["train_rows"] == 90
+    assert same_run.read(Path("run/environment.json"))["data"]["hub owner/name"] == COMMIT
+    assert f"\n  revision: {COMMIT}\n" in Path("run/config.yaml").read_text()
 
 
-def test_a_sweep_knows_a_finished_run_of_the_newest_commit(line, hub, embedrun, monkeypatch):
-    def begin(*_: object) -> None:
-        raise AssertionError("a job has begun")
-
-    monkeypatch.setattr(launcher, "run_in_child", begin)
-    typed = [option for option in line(*HUB) if not option.startswith("hydra.run.dir=")]
-    assert embedrun(*typed).code == 0
-    ended = embedrun(*typed, "-m", "seed=42")
-    assert "job 0 has finished before: outputs/train/" in ended.err
-    assert ended.code == 0
-
-
-@pytest.mark.parametrize("separator", [";"])
-def test_the_separator_that_the_message_proposes_can_be_pasted_into_a_shell(
-    expected, train, line, embedrun, separator: str
-):
-    put("other.csv", separator)
-    refused = embedrun(*line("dataset.dev=dev.parquet", "dataset.path=other.csv"))
-    assert refused.code == 3, refused.err
-    (proposed,) = shlex.split(refused.err.rpartition(": pass ")[2])
-    assert train("dataset.path=other.csv", proposed) == expected
-
-
-def test_a_mark_of_byte_order_a_packed_file_and_a_folder_of_shards_change_nothing(expected, train):
+def test_a_mark_of_byte_order_a_separator_a_packed_file_and_a_folder_of_shards_change_nothing():
+    put("train.csv")
     put("bom.csv", encoding="utf-8-sig")
+    put("semicolons.csv", ";")
     lines = [json.dumps(dict(zip(NAMES, row, strict=True))) for row in TRAIN]
     Path("train.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     for shard in range(3):
         put_parquet(Path(f"shards/part-{shard}.parquet"), TRAIN[30 * shard :][:30])
-    for name in ("bom.csv", "train.jsonl.gz", "shards"):
-        assert train(f"dataset.path={name}") == expected, name
-
-
-def test_rows_that_are_left_out_are_listed_by_shard_and_line_also_when_nothing_is_read_anew(train):
-    Path("shards").mkdir()
-    lines = [json.dumps(dict(zip(NAMES, row, strict=True))) for row in TRAIN]
-    Path("shards/a.jsonl").write_text("\n".join(lines[:40]))
-    lines[41], lines[44] = '{"text1": "", "text2": "b", "score": 1}', "{"
-    Path("shards/b.jsonl").write_text("\n".join(lines[40:]))
-    options = "dataset.path=shards", "dataset.on_bad_row=skip"
-    assert train(*options) == train(*options)
-    first, second = (path.read_text() for path in sorted(Path().glob("run-*/skipped_rows.jsonl")))
-    found = [json.loads(one) for one in first.splitlines()]
-    assert [(one["file"], one["row"], one["column"]) for one in found] == [
-        ("shards/b.jsonl", 2, "text1"),
-        ("shards/b.jsonl", 5, None),
-    ]
-    assert second == first
+    store = Store(Path("nowhere"))
+    expected = Pairs(path="train.csv").read("train", store).fingerprint()
+    for path, options in (
+        ("bom.csv", {}),
+        ("semicolons.csv", {"separator": ";"}),
+        ("train.jsonl.gz", {}),
+        ("shards", {}),
+    ):
+        assert Pairs(path=path, **options).read("train", store).fingerprint() == expected, path
 
 
 def test_one_csv_trains_and_selects_by_rows_that_no_step_sees_and_nothing_of_sts(line, embedrun, monkeypatch):
@@ -230,21 +171,3 @@ def _seeing(batch: Callable[..., Batch], seen: set[str]) -> Callable[..., Batch]
         return batch(feed, draw)
 
     return noting
-
-
-def test_without_scores_the_last_checkpoint_is_kept_and_nothing_is_scored(line, embedrun):
-    with Path("train.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([NAMES[:2], *((first, second) for first, second, _ in TRAIN)])
-    typed = [option for option in line("dataset.path=train.csv") if not option.startswith("evaluation=")]
-    ended = embedrun(*typed, "dataset.columns={text1: text1, text2: text2}", "loss=simcse_supervised")
-    assert ended.code == 0, ended.err
-    assert (
-        "no dev rows, and pairs without a score or label cannot be ranked: the last checkpoint is kept; "
-        "training.dev=stsb takes those of STS-B"
-    ) in ended.err
-    assert "nothing was scored: there are no dev or test rows" in ended.err
-    results = same_run.read(Path("run/results.json"))
-    assert (results["scores"], results["main"]) == ({}, {"name": None, "value": None})
-    assert results["counts"]["best_step"] == results["counts"]["steps"] == 2
-    assert Path("run/model/config.json").is_file()
-    assert embedrun("runs").code == embedrun("report", "run").code == 0

@@ -1,9 +1,7 @@
 """Runs that are shown elsewhere too: they give the same bytes, whatever becomes of that."""
 
 import json
-import math
 import time
-from collections import Counter
 from pathlib import Path
 
 import broken_trackers
@@ -41,8 +39,6 @@ def test_trackers_that_hang_change_no_byte_of_a_run(embedrun, options, tiny, cou
 def test_the_real_trackers_show_what_the_run_wrote_and_keep_no_secret(
     embedrun, options, tiny, canaries, counted, monkeypatch
 ):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     for name, value in canaries.items():
         monkeypatch.setenv(name, value)
     started = time.monotonic()
@@ -57,20 +53,6 @@ def test_the_real_trackers_show_what_the_run_wrote_and_keep_no_secret(
     ] == []
 
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0})
-    events.Reload()
-    shown = Counter(
-        (event.step, tag, round(event.value, 3))
-        for tag in events.Tags()["scalars"]
-        if not tag.startswith("speed/")
-        for event in events.Scalars(tag)
-        if not math.isnan(event.value)
-    )
-    assert shown == Counter(
-        (row["step"], f"{row['split']}/{row['name']}", round(row["value"], 3))
-        for row in rows
-        if row["value"] is not None
-    )
     (upload,) = run.glob("wandb/offline-run-*/run-*.wandb")
     sent = upload.read_bytes()
     names = {f"{row['split']}/{row['name']}" for row in rows}

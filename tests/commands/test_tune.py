@@ -4,13 +4,11 @@ import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
 from embedrun.commands import tune
-from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.errors import ConfigError
 from embedrun.study.tune import plan as tune_data
 from embedrun.study.tune import study, trial
-from embedrun.study.tune.plan import TunePlan
 from embedrun.study.tune.study import Ended
 
 pytest.importorskip("optuna")
@@ -59,34 +57,6 @@ def test_the_best_trial_is_shown_with_the_command_that_trains_it(trials, capsys)
     ]  # fmt: skip
 
 
-def test_trials_are_tied_as_the_jobs_of_a_sweep_are_and_three_are_named(trials, monkeypatch, capsys):
-    monkeypatch.setattr("embedrun.launch.summary.interval_over_rows", lambda run, key: (-1.0, 1.0))
-    assert ran(LR, trials=5) == 0
-    out = capsys.readouterr().out
-    (tied,) = [line for line in out.splitlines() if line.startswith(f"tied for the best by {METRIC}: ")]
-    assert tied.count("(n = 1)") == 3
-    assert tied.endswith("; and 2 more")
-    assert "in its 95 % interval over rows, which leaves out other seeds" in out
-
-
-def test_the_study_leaves_a_table_the_overrides_of_the_best_and_plots(trials):
-    ran(LR, SIZE, "seed=3")
-    rows = list(csv.DictReader((FOLDER / "study.csv").open()))
-    assert [(row["trial"], row["state"]) for row in rows] == [
-        (str(number), "finished") for number in range(2)
-    ]
-    assert {row[METRIC] for row in rows} == {row["training.lr"] for row in rows}
-    best = max(rows, key=lambda row: float(row[METRIC]))
-    assert yaml.safe_load((FOLDER / "best.yaml").read_text()) == [
-        QUICK,
-        "seed=3",
-        f"training.lr={best['training.lr']}",
-        f"training.batch_size={best['training.batch_size']}",
-    ]
-    plots = sorted(path.name for path in (FOLDER / "plots").iterdir())
-    assert plots == ["history.png", "training.batch_size.png", "training.lr.png"]
-
-
 def test_the_same_command_resumes_the_study_and_other_options_or_rows_are_refused(
     trials, monkeypatch, capsys
 ):
@@ -102,42 +72,6 @@ def test_the_same_command_resumes_the_study_and_other_options_or_rows_are_refuse
     monkeypatch.setattr(tune_data, "marks", lambda _: {"toy/train": ["b"]})
     with pytest.raises(ConfigError, match="toy/train: is not what study s began with"):
         ran(LR)
-
-
-def test_missing_data_is_said_before_there_is_a_study():
-    with pytest.raises(DataError, match="stsb"):
-        ran(LR, "dataset=stsb")
-    assert not FOLDER.exists()
-
-
-def test_all_combinations_tried_is_an_end_too(trials, capsys):
-    assert ran(SIZE, trials=9) == 0
-    assert "every combination of values has been tried: 2 trials, not 9" in capsys.readouterr().err
-
-
-def test_a_trial_whose_values_do_not_go_together_fails_alone(trials, monkeypatch):
-    job, asked = TunePlan.job, []
-
-    def second_refused(plan, values):
-        asked.append(values)
-        if len(asked) == 2:
-            raise ConfigError("backbone.scratch.heads: must divide width")
-        return job(plan, values)
-
-    monkeypatch.setattr(TunePlan, "job", second_refused)
-    assert ran(LR) == 0
-    rows = list(csv.DictReader((FOLDER / "study.csv").open()))
-    assert [row["state"] for row in rows] == ["finished", "failed", "finished"]
-    assert rows[1]["reason"] == "backbone.scratch.heads: must divide width"
-
-
-def test_a_search_in_which_everything_fails_ends_with_the_reason(monkeypatch):
-    monkeypatch.setattr(trial, "train", lambda *_, **__: Ended(reason="=no data"))
-    with pytest.raises(RunFailed, match="5 trials in a row failed, the last because: =no data"):
-        ran(LR, trials=12)
-    assert "'=no data" in (FOLDER / "study.csv").read_text()  # which no spreadsheet computes
-    with pytest.raises(RunFailed, match="no trial has finished"):
-        tune.main([QUICK, SIZE, "--trials", "2", "--study", "both"])
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_trial_is_taken_up(monkeypatch, capsys):
@@ -164,9 +98,7 @@ def test_without_optuna_it_says_how_to_get_it(monkeypatch):
     ("arguments", "said"),
     [
         ([QUICK, LR], "the following arguments are required: --trials"),
-        ([QUICK, LR, "--trials", "0"], "--trials: must be at least 1, got 0"),
         ([QUICK, "--trials", "3"], "nothing to search"),
-        ([QUICK, LR, "--trials", "3", "-m"], "unrecognized arguments: -m"),
     ],
 )
 def test_a_faulty_command_line_is_refused_before_anything_is_made(arguments, said):

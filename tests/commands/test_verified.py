@@ -9,8 +9,6 @@ import pytest
 SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16")
 LOADING = {
     "encode": ("encode", "run", "texts.txt", "-o", "vectors.npy"),
-    "evaluate": ("evaluate", "model=run", "evaluation=heldout", "dataset=toy", *SMALL),
-    "export": ("export", "run", "exported"),
     "train": ("train", "+experiment=quickstart", "backbone=bert_base", "backbone.name=run", *SMALL),
     "verify": ("runs", "run", "--verify"),
 }
@@ -33,7 +31,6 @@ def test_a_flipped_bit_of_a_model_is_seen_by_every_command_that_loads_it(embedru
     ended = embedrun(*LOADING[command])
     assert ended.code == 3
     assert "run/model/model.safetensors: differs from what its run wrote" in ended.err
-    assert not Path("exported").exists()
 
 
 def test_a_whole_model_whose_card_was_edited_is_loaded(embedrun, run):
@@ -46,11 +43,6 @@ def test_a_whole_model_whose_card_was_edited_is_loaded(embedrun, run):
     assert embedrun(*LOADING["verify"]).out == "run/model: has no manifest.json\n"
 
 
-@pytest.mark.parametrize("other", ["--json", "--limit=3", "--draws=200", "--filter=state=finished"])
-def test_verify_goes_with_folders_alone(refused, run, other):
-    assert "--verify goes with DIR alone" in refused("runs", "run", "--verify", other)
-
-
 CODE = {
     "_target_": "loss: {terms: {mine: {_target_: os.system}}}",
     "trust_remote_code": "backbone: {trust_remote_code: true}",
@@ -58,14 +50,20 @@ CODE = {
 }
 
 
-@pytest.mark.parametrize("state", ["finished", "interrupted"])
-@pytest.mark.parametrize("key", CODE)
 @pytest.mark.parametrize(
-    "command", [("report", "run"), ("resume", "run"), LOADING["export"], LOADING["evaluate"]]
+    ("command", "key"),
+    [
+        (("report", "run"), "auto_map"),
+        (("resume", "run"), "_target_"),
+        (("resume", "run"), "trust_remote_code"),
+        (("export", "run", "exported"), "_target_"),
+        (("evaluate", "model=run", "evaluation=heldout", "dataset=toy", *SMALL), "trust_remote_code"),
+    ],
 )
-def test_a_run_whose_configuration_names_code_is_refused(refused, run, command, key, state):
+def test_a_run_whose_configuration_names_code_is_refused(refused, run, command, key):
     (run / "config.yaml").write_text(f"schema: 1\n{CODE[key]}\n")
     status = json.loads((run / "status.json").read_text())
+    state = "interrupted" if command[0] == "resume" else "finished"
     (run / "status.json").write_text(json.dumps({**status, "state": state}))
     said = refused(*command)
     assert "run/config.yaml: " in said

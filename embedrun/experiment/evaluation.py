@@ -18,7 +18,7 @@ from embedrun.evaluation.scores import Sampled, Scores, Task
 from embedrun.experiment import notices, scoring
 from embedrun.experiment.contamination import Contamination, tell
 from embedrun.experiment.data import of_models, skip_warning, skipped_in, write_skipped
-from embedrun.experiment.outcome import save_status
+from embedrun.experiment.outcome import open_run_directory
 from embedrun.experiment.plan import EvaluatePlan, plan_evaluate
 from embedrun.experiment.scoring import Kept, finite_intervals
 from embedrun.family import code_of
@@ -72,7 +72,7 @@ def run(
     def open_run() -> Run:
         return Run.create(config.name, plain, directory=directory) if resumed is None else Run.claim(resumed)
 
-    with save_status(open_run) as directory_of_run:
+    with open_run_directory(open_run) as directory_of_run:
         started, folder = time.monotonic(), directory_of_run.path
         if resumed is None:
             directory_of_run.start(plain, overrides, describe(data | models), choices)

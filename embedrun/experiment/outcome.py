@@ -86,7 +86,7 @@ _PASSING = (DISK, OUT_OF_MEMORY, UNEXPECTED)
 
 
 @contextlib.contextmanager
-def save_status(make: Callable[[], Run]) -> Iterator[Run]:
+def open_run_directory(make: Callable[[], Run]) -> Iterator[Run]:
     """Open a run directory; its `status.json` and `run.log` say how the block ended, in any case.
 
     Inside, every signal of `signals` ends the work as Ctrl-C does. A run that can be resumed says how.

@@ -32,7 +32,7 @@ from embedrun.experiment.data import (
     write_skipped,
 )
 from embedrun.experiment.losses import check_active, contradiction, idle, positives, tell_first_step
-from embedrun.experiment.outcome import resumes, save_status, settled
+from embedrun.experiment.outcome import open_run_directory, resumes, settled
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
 from embedrun.family import code_of
@@ -107,7 +107,7 @@ def run(
         new.known |= {} if asked is None else {search.ASKED: asked}  # goes into its first status
         return new
 
-    with save_status(open_run) as directory_of_run:
+    with open_run_directory(open_run) as directory_of_run:
         workers.made(directory_of_run.path)
         return session.train(directory_of_run, config, overrides, choices, resumed=resumed is not None)
 

@@ -8,7 +8,7 @@ import pytest
 
 from embedrun.cli import main
 from embedrun.errors import RunFailed, Terminated
-from embedrun.experiment.outcome import next_steps, save_status
+from embedrun.experiment.outcome import next_steps, open_run_directory
 from embedrun.runs.directory import Run
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -29,13 +29,13 @@ def log() -> str:
 
 
 def test_a_block_that_ends_is_a_finished_run():
-    with save_status(make) as run:
+    with open_run_directory(make) as run:
         assert run.path.is_dir()
     assert (status()["state"], status()["error"]) == ("finished", None)
 
 
 def test_a_fault_is_a_failed_run_with_its_message_and_the_traceback_in_the_log():
-    with pytest.raises(RunFailed), save_status(make):
+    with pytest.raises(RunFailed), open_run_directory(make):
         raise RunFailed("loss is nan at step 3", exit_code=4)
     assert (status()["state"], status()["error"]) == ("failed", "loss is nan at step 3")
     assert "Traceback" in log()
@@ -44,14 +44,14 @@ def test_a_fault_is_a_failed_run_with_its_message_and_the_traceback_in_the_log()
 
 def test_an_unexpected_failure_says_where_its_traceback_is():
     said = r"unexpected failure: KeyError: 'x'; the traceback is in .*run\.log"
-    with pytest.raises(RunFailed, match=said), save_status(make):
+    with pytest.raises(RunFailed, match=said), open_run_directory(make):
         raise KeyError("x")
     assert "Traceback (most recent call last)" in log()
 
 
 def test_the_log_is_closed_however_the_block_ends():
     before = list(logging.getLogger("embedrun").handlers)
-    with pytest.raises(KeyboardInterrupt), save_status(make):
+    with pytest.raises(KeyboardInterrupt), open_run_directory(make):
         raise KeyboardInterrupt
     assert logging.getLogger("embedrun").handlers == before
 
@@ -64,7 +64,7 @@ def test_a_signal_that_asks_for_an_end_leaves_an_interrupted_run(number):
             pass
         pytest.fail("went on")
 
-    with pytest.raises(Terminated), save_status(make):
+    with pytest.raises(Terminated), open_run_directory(make):
         ask()
     assert status()["state"] == "interrupted"
 
@@ -92,7 +92,7 @@ HINT = "embedrun resume run continues from what is done"
     ],
 )
 def test_a_run_that_can_go_on_says_how(fault, said, capsys):
-    with pytest.raises(BaseException), save_status(begun):  # noqa: B017, PT011 - each of its own
+    with pytest.raises(BaseException), open_run_directory(begun):  # noqa: B017, PT011 - each of its own
         raise fault
     assert (HINT in capsys.readouterr().err) is said
 
@@ -108,7 +108,7 @@ def test_a_disk_too_full_for_the_status_is_still_the_failure_that_it_was(monkeyp
     with (
         monkeypatch.context() as patch,
         pytest.raises(RunFailed, match="needs 7 bytes") as failure,
-        save_status(begun),
+        open_run_directory(begun),
     ):
         fail(patch)
     assert failure.value.exit_code == 5
@@ -146,7 +146,7 @@ def test_a_finished_run_ends_with_model_page_and_what_to_type_next(capsys):
         f"report  file://{Path.cwd()}/outputs/toy/b/report.html",
         "next    embedrun export outputs/toy/b my-model",
     ]
-    with save_status(make):
+    with open_run_directory(make):
         pass
     assert capsys.readouterr().out.splitlines()[0] == "model   -"
 

@@ -1,4 +1,7 @@
-"""What earlier attempts left of a job: a finished run, one to resume, or one that blocks it."""
+"""What earlier attempts left of a job of a multirun: a finished run, one to resume, or one that blocks it.
+
+A single run asks `embedrun.experiment.outcome.settled`.
+"""
 
 import shutil
 from dataclasses import dataclass

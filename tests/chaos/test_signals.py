@@ -12,12 +12,9 @@ import forked
 import operations
 import pytest
 import same_run
-import torch
 from small_mixes import STEPS
 
 from embedrun.experiment.scoring import Scorer
-from embedrun.loss.mix import Mix
-from embedrun.training import checkpoint
 
 pytestmark = pytest.mark.chaos
 SAVED = STEPS // 2  # a step with dev score and checkpoint
@@ -94,32 +91,3 @@ def test_a_signal_ends_the_run_within_the_step_and_nothing_is_lost(
     assert (status["state"], status["checkpoint"]) == ("interrupted", step)
     assert same_run.metrics(tmp_path / "run")[-1]["step"] == step
     go_on(tmp_path, undisturbed, step, f"{number.name} {when.__name__.replace('_', ' ')}", report)
-
-
-@contextmanager
-def nan_loss(step: int) -> Iterator[None]:
-    """The loss of this step is not a number."""
-    forward, at = Mix.forward, []
-
-    def spoilt(self: Mix, *rest, **more):
-        loss, terms = forward(self, *rest, **more)
-        return (loss * torch.nan if at else loss), terms
-
-    with pytest.MonkeyPatch.context() as patch, accidents.at_step(step, lambda: at.append(step)):
-        patch.setattr(Mix, "forward", spoilt)
-        yield
-
-
-def test_a_loss_that_is_not_a_number_ends_the_run_before_the_step_is_taken(
-    undisturbed, tmp_path: Path, report: Callable
-):
-    ended = forked.run(tmp_path, *undisturbed.arguments, around=partial(nan_loss, STEP))
-    run = tmp_path / "run"
-    assert ended.code == 4, ended.said
-    assert f"at step {STEP}; no step was taken with it" in ended.said
-    assert same_run.metrics(run)[-1]["step"] == STEP - 1
-    bad = same_run.read(run / "bad_batch.json")
-    assert (bad["step"], bad["values"]["loss"]) == (STEP, "nan")
-    assert all(isinstance(row, int) for rows in bad["rows"] for row in rows)
-    assert checkpoint.published(run / "checkpoints")[-1] == SAVED
-    go_on(tmp_path, undisturbed, SAVED, "loss not a number", report)

@@ -65,14 +65,6 @@ def test_classes_and_files_without_a_finite_cosine_have_no_plot(tmp_path: Path, 
     assert files(tmp_path) == []
 
 
-def test_a_pair_without_a_finite_cosine_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    seen = []
-    monkeypatch.setattr("embedrun.plot.density", lambda gold, cosine, *_: seen.append((gold, cosine)))
-    draw(scored({"gold": [0.0, 2.0, 5.0], "score": [0.1, float("inf"), 0.9]}), {}, encoder(), tmp_path)
-    ((gold, cosine),) = seen
-    assert (gold.tolist(), cosine.tolist()) == ([0, 5], [0.1, 0.9])
-
-
 def test_samples_differ_between_draws_and_are_the_same_again():
     found = encoder().eval()  # as it is loaded for scoring: sampling turns dropout on
     samples = dropout_samples(found, TEXTS, 4, seed=0)
@@ -116,14 +108,3 @@ def test_a_model_with_random_numbers_of_its_own_has_no_map_and_one_line_says_so(
     assert capsys.readouterr().err == (
         "no map of dropout samples: the dropout of this model cannot be seeded text by text\n"
     )
-
-
-def test_a_model_without_finite_numbers_has_no_map_and_one_line_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    found = encoder()
-    with torch.no_grad():
-        next(found.parameters()).fill_(torch.nan)
-    draw_dropout_map(TEXTS, 3, found, tmp_path)
-    assert files(tmp_path) == []
-    assert "or not finite" in capsys.readouterr().err

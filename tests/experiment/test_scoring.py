@@ -1,6 +1,5 @@
 """Scores of a run: the pieces that are kept, those on dev rows, and the table shown."""
 
-import logging
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,14 +102,6 @@ def test_the_own_dev_rows_come_first_and_asked_tasks_under_names_of_their_own():
     assert list(scoring.dev_scorer(asked, None, store, how).tasks) == ["dev_tasks.own"]
 
 
-def test_rows_of_test_splits_select_nothing():
-    def rows(split: str) -> Rows:
-        return Rows("sst2", split, "text", {"text": ["a"]}, {"category": np.array([0])})
-
-    found = scoring.selecting({"senteval": {"sst2_dev": rows("dev"), "sst2_test": rows("test")}})
-    assert list(found["senteval"]) == ["sst2_dev"]
-
-
 def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
     known = scoring.own_keys("toy")
     assert known == ["toy_dev/spearman", "toy_dev/spearman_clean"]
@@ -118,23 +109,6 @@ def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
     with pytest.raises(ConfigError, match="did you mean 'toy_dev/spearman'") as refused:
         scoring.check_select_by("toy_dev/spearmann", known)
     assert "(there are: toy_dev/spearman, toy_dev/spearman_clean)" in str(refused.value)
-
-
-@pytest.mark.realdata
-def test_an_unknown_score_of_a_task_is_refused_at_the_first_dev_score(embedrun, options):
-    tasks = "training.dev_tasks={geometry: {split: dev}}"
-    ended = embedrun("train", *options, tasks, "training.select_by=geometry_dev/uniform", "hydra.run.dir=run")
-    assert ended.code == 2
-    assert "no dev score 'geometry_dev/uniform'; did you mean 'geometry_dev/uniformity'?" in ended.err
-    assert not Path("run/checkpoints").exists()
-    assert not list(Path("run/.parts").glob("untrained-test/*.part"))  # which may take hours
-
-
-def test_scores_stand_beside_their_intervals():
-    lines = table({"a": 82.031, "b": 7.0}, {}, {"a": (80.0, 84.056)}).splitlines()
-    assert lines[0].split("  ") == ["score", "value", "   95 % interval"] or "95 % interval" in lines[0]
-    assert lines[2].split() == ["a", "82.03", "80.00", "to", "84.06"]
-    assert lines[3].split() == ["b", "7.00"]
 
 
 def test_trained_scores_stand_beside_the_untrained_ones():
@@ -159,11 +133,3 @@ def test_scores_that_are_not_shown_are_counted(capsys):
     assert said.out.splitlines()[-3:] == ["a_clean   2.00", "a × 100", ""]
     assert "1 more score is in run/results.json" in said.err
     assert "warning: none is undefined" in said.err
-
-
-def test_scores_are_printed_with_their_unit_and_logged(capsys, caplog):
-    caplog.set_level(logging.INFO, logger="embedrun")
-    report({"task": Scores({"toy/spearman": 50.0}, "toy/spearman")}, {}, Path("run"))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2:] == ["toy/spearman  50.00", "Spearman × 100", ""]
-    assert caplog.messages == lines[:-1]

@@ -135,23 +135,6 @@ def test_the_share_that_the_rule_for_equal_texts_touches(tmp_path, monkeypatch):
     assert objectives.touched(config) in (0.75, 0.25)
 
 
-def test_a_strict_claim_is_of_the_pairs_that_stage_two_has_not_seen():
-    second = "The teacher's scores/RAOE, second stage on STS-B"
-    first = "The teacher's scores/RAOE"
-    found = {
-        row: [
-            compared(
-                seed, score + seed / 10, strict=strict, **{"strict draws": [strict, strict + spread] * 200}
-            )
-            for seed in (1, 2, 3)
-        ]
-        for row, score, strict, spread in ((first, 70.0, 70.0, 0.1), (second, 72.0, 70.1, 0.2))
-    }
-    ((_, (gains, strictly)),) = objectives.decisions(found)
-    assert (gains.estimate.mean, gains.verdict) == (pytest.approx(2.0), "yes")
-    assert (strictly.estimate.mean, strictly.verdict) == (pytest.approx(0.1), "undecided")
-
-
 def test_the_best_dev_score_chooses_the_lr_and_another_one_is_named():
     # What was scored before training chooses none.
     runs = [tried(3e-5, 63.0, 61.0), tried(1e-4, 63.0, 62.5, 62.1), tried(3e-4, 63.0, 62.0)]
@@ -164,17 +147,6 @@ def test_the_best_dev_score_chooses_the_lr_and_another_one_is_named():
     assert line in page
     assert "| Labels: AnglE, weights of 2024 | - | - | 64.00 |" in page  # tried with one lr, and not compared
     assert page.count("weights of 2024") == 1
-
-
-def test_only_what_is_between_the_marks_is_made_anew():
-    text = f"# Results\n\n{objectives.BEGIN}\nold\n{objectives.END}\n\n## STS\n"
-    found = {ANGLE: [compared(1, 70.0)]}
-    new = objectives.renewed(text, found)
-    assert new.startswith("# Results\n\n")
-    assert new.endswith(f"{objectives.END}\n\n## STS\n")
-    assert objectives.page(found) in new
-    assert "old" not in new
-    assert objectives.renewed(new, found) == new
 
 
 @pytest.fixture
@@ -242,16 +214,6 @@ def test_the_last_checkpoint_is_scored_where_another_was_selected(scored_run, tm
     found = objectives.last(scored_run, [[0, 60.0], [50, 61.0], [188, 60.5]], 77.0)
     assert found == pytest.approx(100 * (1 - 6 * 162 / 990), abs=1e-4)
     assert asked[0][1] == f"model={scored_run}/checkpoints/step-00000188"
-
-
-def test_a_published_cell_is_done_unless_its_configuration_has_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(objectives, "PUBLISHED", tmp_path)
-    cell = objectives.cells()[0]
-    assert objectives.done(cell) is None
-    cell.file.write_text(objectives.as_json({"identity": cell.slot.key}))
-    assert objectives.done(cell) == {"identity": cell.slot.key}
-    cell.file.write_text(objectives.as_json({"identity": "another"}))
-    assert objectives.done(cell) is None
 
 
 @pytest.mark.slow

@@ -195,14 +195,6 @@ def machines(commands: Commands, arguments) -> tuple[Command, Command]:
 
 
 @pytest.mark.slow
-def test_two_machines_train_as_two_processes_of_one(machines, commands, undisturbed):
-    ended = [machine.end() for machine in machines]
-    assert [code for code, _, _ in ended] == [0, 0], ended
-    assert {name: (commands.folder / "run" / name).read_bytes() for name in IDENTICAL} == undisturbed
-    assert sorted(err == "" for _, _, err in ended) == [False, True]  # the processes of one are silent
-
-
-@pytest.mark.slow
 def test_a_death_on_one_machine_ends_both_within_a_minute(machines, commands):
     machines[0].reach_checkpoint("run")
     (second,) = (machine for machine in machines if 1 in machine.workers())
@@ -211,3 +203,11 @@ def test_a_death_on_one_machine_ends_both_within_a_minute(machines, commands):
     assert [code for code, _, _ in ended] == [1, 1]
     assert any("process 2 of 2 (rank 1) was killed by signal 9 (SIGKILL)" in err for _, _, err in ended)
     assert status(commands)["state"] == "failed"
+
+
+@pytest.mark.slow
+def test_two_machines_train_as_two_processes_of_one(machines, commands, undisturbed):
+    ended = [machine.end() for machine in machines]
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    assert {name: (commands.folder / "run" / name).read_bytes() for name in IDENTICAL} == undisturbed
+    assert sorted(err == "" for _, _, err in ended) == [False, True]  # the processes of one are silent

@@ -71,18 +71,6 @@ def clear(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_killed_first_save_leaves_nothing_or_a_whole_one(write, every_kill, folder, how):
-    assert every_kill(how, lambda: write(1), lambda: folder.mkdir(exist_ok=True), least=0) == 19
-
-
-@pytest.mark.parametrize("how", HOW)
-def test_a_kill_before_the_folder_is_there_leaves_a_run_that_begins(write, folder, how):
-    assert how(1, folder, lambda: write(1))
-    assert newest(folder, expected=None) == (None, [])
-    assert verify(write(1)) == []
-
-
-@pytest.mark.parametrize("how", HOW)
 def test_a_killed_save_leaves_the_older_ones_whole(write, every_kill, how):
     def two() -> None:
         write(1)

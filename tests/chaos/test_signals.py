@@ -1,4 +1,4 @@
-"""A run that is told to end, or meets a loss that is not a number, loses nothing and goes on exactly."""
+"""A run that is told to end loses nothing and goes on exactly."""
 
 import signal
 import time
@@ -21,17 +21,6 @@ SAVED = STEPS // 2  # a step with dev score and checkpoint
 STEP = SAVED + 3
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 143, signal.SIGINT: 130}
 SOON = 20.0  # seconds; a step takes hundredths
-
-
-def go_on(folder: Path, undisturbed, step: int, trial: str, report: Callable) -> None:
-    """Go on from this step to the end, which is to be that of the undisturbed run."""
-    ended = forked.run(folder, "resume", "run")
-    assert ended.code == 0, ended.said
-    run = folder / "run"
-    differences = same_run.differences(run, undisturbed.content)
-    resumed = same_run.resumed(run)
-    report(trial, undisturbed.mix.name, 1, resumed, not differences)
-    assert (resumed, differences) == ([step], [])
 
 
 @contextmanager
@@ -82,7 +71,7 @@ def in_a_dev_score(number: int) -> Iterator[None]:
     ],
 )
 def test_a_signal_ends_the_run_within_the_step_and_nothing_is_lost(
-    undisturbed, tmp_path: Path, report: Callable, when: Callable, number: signal.Signals, step: int
+    undisturbed, tmp_path: Path, when: Callable, number: signal.Signals, step: int
 ):
     ended = forked.run(tmp_path, *undisturbed.arguments, around=partial(when, number))
     assert ended.code == CODES[number], ended.said
@@ -90,4 +79,6 @@ def test_a_signal_ends_the_run_within_the_step_and_nothing_is_lost(
     status = same_run.read(tmp_path / "run" / "status.json")
     assert (status["state"], status["checkpoint"]) == ("interrupted", step)
     assert same_run.metrics(tmp_path / "run")[-1]["step"] == step
-    go_on(tmp_path, undisturbed, step, f"{number.name} {when.__name__.replace('_', ' ')}", report)
+    assert forked.run(tmp_path, "resume", "run").code == 0
+    run = tmp_path / "run"
+    assert (same_run.resumed(run), same_run.differences(run, undisturbed.content)) == ([step], [])

@@ -186,29 +186,3 @@ def test_the_highest_memory_is_that_of_texts_as_long_as_the_longest():
     assert most.endswith(", if all have 64, as the longest looked at")
     assert how == "for 1,024 texts of 23 tokens on average at a time, in 16 bits"
     assert gigabytes(usual) < gigabytes(most) / 2
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"seeded_dropout": True},
-        {"gradient_checkpointing": True},
-        {"model": {**BASE, "num_attention_heads": 2}},  # heads of 384 dimensions
-        *({"gpu": gpu} for gpu in ({"deterministic": True}, {"compile": True}, {"precision": "tf32"})),
-    ],
-)
-def test_a_pass_that_cannot_do_without_padding_is_priced_with_it(options):
-    tokens = RowTokens(np.array([[10, 30]] * 2), True)
-    assert "padding" not in priced(BASE, tokens, rows=8)[1]
-    said = priced(**{"model": BASE, "tokens": tokens, "rows": 8, **options})[1]
-    assert "30 tokens on average, padding included, at" in said
-
-
-def test_gradients_count_beside_activations_where_an_earlier_part_has_left_them():
-    def parts(**options: Any) -> str:
-        return re.sub(r" [0-9.]+ [GM]iB", "", priced(BASE, of_nli(), **options)[0].partition(": ")[2])
-
-    assert parts() == "weights + optimizer + activations"
-    assert parts(rows=2) == "weights + gradients + optimizer"
-    both = "weights + gradients + optimizer + activations"
-    assert parts(micro_batch_size=128) == parts(accumulate=2) == both

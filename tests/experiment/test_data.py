@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from embedrun.config import BackboneConfig, TeacherConfig
-from embedrun.experiment.contamination import Contamination, remarks, report
+from embedrun.experiment.contamination import Contamination
 from embedrun.experiment.data import digest, of_models, write_skipped
 from embedrun.rows import Rows, Skipped
 from embedrun.training.step import Stepper
@@ -33,33 +33,6 @@ def found() -> Contamination:
     sts = {"sts12": rows("sts12", "test", "ba", "ay", "pq", "zz"), "stsb": rows("stsb", "test", "kl")}
     dev = {"heldout": rows("mine", "dev", "cd", "mn")}
     return Contamination.find([rows("mine", "train", "ab", "cd", "ef")], {"sts": sts, "dev": dev})
-
-
-def test_clean_rows_are_those_whose_pair_was_not_seen(found):
-    assert {
-        task: {key: mask.tolist() for key, mask in own.items()} for task, own in found.clean().items()
-    } == {
-        "sts": {"sts12": [False, True, True, True], "stsb": [True]},
-        "dev": {"heldout": [False, True]},
-    }
-
-
-def test_the_warning_is_one_line_with_the_share_of_each_task_and_of_each_of_its_sets(found):
-    (line,) = remarks(found)
-    assert line == (
-        "warning: 20.0 % of the test pairs of sts (1 of 5; sts12 25.0 %); "
-        "50.0 % of the dev pairs of mine (1 of 2) are in the training data; see contamination.json"
-    )
-
-
-def test_the_file_holds_rule_seen_rows_tasks_and_sets(found):
-    data = report(found)
-    assert list(data) == ["schema", "rule", "training"]
-    assert data["training"]["seen"] == [{"name": "mine", "split": "train", "rows": 3}]
-    assert data["training"]["tasks"] == {"sts": {"rows": 5, "pairs": 1}, "dev": {"rows": 2, "pairs": 1}}
-    counts = [(row["task"], row["name"], row["pairs"], row["rows"]) for row in data["training"]["sets"]]
-    assert counts == [("sts", "sts12", 1, 4), ("sts", "stsb", 0, 1), ("dev", "mine", 1, 2)]
-    assert report(found, found)["selection"] == data["training"]
 
 
 def read(path: str) -> dict:

@@ -2,13 +2,12 @@
 
 import os
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from embedrun.dataset.published import Sts, Stsb
-from embedrun.experiment.contamination import lines, normalise, overlap, pairs_of, table, totals
+from embedrun.experiment.contamination import normalise, overlap, pairs_of
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
 
@@ -80,39 +79,3 @@ def test_the_sts_benchmark_holds_4760_of_the_12544_pairs_of_sts12_to_sts16():
     assert counts == [(3108, 1003), (1500, 597), (3750, 1861), (3000, 1102), (1186, 197)]
     assert sum(rows for rows, _ in counts) == 12_544
     assert sum(pairs for _, pairs in counts) == 4_760
-
-
-def test_a_line_has_counts_and_percentages_and_none_where_there_are_no_rows():
-    rows = Rows("mine", "test", "pair", {"left": ["a", "b", "c"], "right": ["x", "y", "z"]})
-    (shared,) = overlap([Rows("t", "train", "pair", {"left": ["x", "c"], "right": ["a", "w"]})], [rows])
-    (whole,) = lines(rows, shared)
-    assert whole.data() == {
-        "name": "mine",
-        "split": "test",
-        "subset": None,
-        "rows": 3,
-        "pairs": 1,
-        "sentences": 2,
-        "pairs_percent": 33.33,
-        "sentences_percent": 66.67,
-    }
-    empty = Rows("mine", "test", "pair", {"left": [], "right": []}, {"score": np.zeros(0)})
-    ((nothing,),) = [lines(empty, one) for one in overlap([rows], [empty])]
-    assert nothing.data()["pairs_percent"] == 0
-    assert table([[nothing]]).splitlines()[-1].split() == ["total", "0", "0", "0.0", "0", "0.0"]
-
-
-def test_the_total_counts_a_set_once_whatever_its_subsets():
-    texts = {"left": ["a", "b", "c"], "right": ["x", "y", "z"]}
-    rows = Rows("mine", "test", "pair", texts, subset=["p", "q", "p"])
-    (shared,) = overlap([Rows("t", "train", "pair", {"left": ["z"], "right": ["c"]})], [rows])
-    found = lines(rows, shared)
-    assert [(line.subset, line.rows, line.pairs) for line in found] == [
-        (None, 3, 1),
-        ("p", 2, 1),
-        ("q", 1, 0),
-    ]
-    (both,) = totals([found, found])
-    assert (both.rows, both.pairs, both.sentences) == (6, 2, 2)
-    assert len(table([found]).splitlines()) == 4
-    assert len(table([found], subsets=True).splitlines()) == 6

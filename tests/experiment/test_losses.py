@@ -4,7 +4,6 @@ What the configuration says of the losses, held against the data and against the
 """
 
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,7 +23,6 @@ from embedrun.experiment.losses import (
     idle,
     papers,
     positives,
-    sources,
     tell_first_step,
 )
 from embedrun.experiment.plan import TrainPlan, plan_train
@@ -37,7 +35,7 @@ from embedrun.loss.infonce import Infonce
 from embedrun.loss.masked_triplet import MaskedTriplet
 from embedrun.loss.mse import Mse
 from embedrun.loss.rank_margin import RankMargin
-from embedrun.loss.terms import Pass, given
+from embedrun.loss.terms import given
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -106,13 +104,6 @@ def test_a_mistake_is_named_before_anything_is_read(overrides: list[str], messag
     assert message in caught.value.problems
 
 
-class OfOne(torch.nn.Module):
-    """A term of a user's package that takes one hard negative."""
-
-    def forward(self, left: torch.Tensor, negative: torch.Tensor | None = None) -> torch.Tensor:
-        raise AssertionError("only its signature is read")
-
-
 TWO = (
     "dataset=triplets",
     "dataset.path=none.csv",
@@ -131,20 +122,6 @@ def test_several_negatives_of_a_row_are_passes_of_their_own():
     assert list(losses.passes) == ["left", "right", "negative_1[:8]", "negative_2[:8]"]
     without = plan(QUICK, *TWO, "loss=simcse_supervised", "+loss.terms.infonce.views={negative: null}")
     assert list(without.losses.passes) == ["left", "right"]
-
-
-def test_a_term_of_one_negative_is_refused_by_its_key_where_rows_have_two(monkeypatch):
-    find, names = family.find, family.names
-    monkeypatch.setattr(family, "names", lambda kind: [*names(kind), "of_one"])
-    monkeypatch.setattr(family, "find", lambda kind, name: OfOne if name == "of_one" else find(kind, name))
-    with pytest.raises(ConfigError) as caught:
-        plan(QUICK, *TWO, "loss=simcse_supervised", "+loss.terms.of_one={}")
-    assert caught.value.problems == [
-        "loss.terms.of_one: takes one hard negative of a row, and the rows have 2; choose one with "
-        "views={negative: negative_1}, or choose a loss that takes several (loss=simcse_supervised)"
-    ]
-    chosen = plan(QUICK, *TWO, "loss=simcse_supervised", "+loss.terms.of_one={views: {negative: negative_2}}")
-    assert chosen.losses.ways["of_one"]["negative"] == Pass("negative_2")
 
 
 def of(term, **ways) -> Losses:
@@ -250,38 +227,6 @@ def test_a_scale_or_a_bound_is_an_answer(overrides: list[str], said: str):
     assert positives(losses, rows, 5)[0] == {"in_batch_negatives": said}
 
 
-@pytest.mark.parametrize(
-    ("term", "views"), [(Infonce(), ("left", "right")), (Arccon(), ("text", "text_again"))]
-)
-def test_a_term_that_takes_every_pair_for_a_positive_is_warned_of_those_rated_low(term, views):
-    pairs = of(term, **{views[0]: Pass("left"), views[1]: Pass("right")})
-    said, (warning,) = positives(pairs, ratings(3, 2, 1), 6)  # 1, 1, 1, 2, 2, 3: the middle is 2
-    assert said == {"one": "6 of 6 rows (100.0 %) are positives (the texts of every pair)"}
-    assert warning == (
-        "loss.terms.one: takes 6 of 6 rows for positives, and 3 are rated 2, the middle of 1 to 3, or "
-        "higher; pass loss=angle_only_ibn loss.terms.in_batch_negatives.positive_from=2 to take those"
-    )
-    assert positives(replace(pairs, score_range=(0, 1)), ratings(3), 3)[1] == []  # rated 1: the highest
-    passes = of(term, **{views[0]: Pass("left"), views[1]: Pass("left", draw=1)})
-    said = {"one": "6 of 6 rows (100.0 %) are positives (two passes of every text)"}
-    assert positives(passes, ratings(3, 2, 1), 6) == (said, [])
-
-
-@pytest.mark.parametrize("mix", ["angle", "raoe", "sbert"])
-def test_the_card_of_a_model_cites_each_source_whole(mix: str):
-    (first, *_) = sources(plan(QUICK, f"loss={mix}").losses)
-    assert (
-        first
-        == {
-            "angle": "Li and Li 2024 (AnglE), Eq. 1, which takes it from Su 2022 (CoSENT), "
-            "https://kexue.fm/archives/8847",
-            "raoe": "Zhou, Huang and Miao (RAOE), Sec. 3.2.1, Eq. 2",
-            "sbert": "Reimers and Gurevych 2019 (SBERT), doi:10.18653/v1/D19-1410, Sec. 3, classification "
-            "objective",
-        }[mix]
-    )
-
-
 PAPERS = {
     "cosent": ["AnglE", "CoSENT"],
     "in_batch_negatives": ["AnglE"],
@@ -381,16 +326,3 @@ def test_the_first_step_says_what_share_of_the_gradient_each_term_has(capsys):
         "it; raise loss.terms.raoe.weight, or leave the term out",
     ]
     assert told(capsys, of(Angle()), {}) == []
-
-
-@pytest.mark.parametrize(
-    ("violated", "said"),
-    [
-        (0.0, "0 of 3 triplets out of order at the first step; the term does nothing until some are"),
-        (2 / 3, "2 of 3 triplets out of order at the first step"),
-    ],
-)
-def test_the_first_step_says_how_many_triplets_are_out_of_order(capsys, violated: float, said: str):
-    maskable = torch.tensor([True, False, True, True])
-    values = {"violated/one": violated, "gradient_share/one": violated}  # of nothing no warning
-    assert told(capsys, of(MaskedTriplet()), values, maskable=maskable) == [f"one: {said}"]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.cli import main
 from embedrun.errors import RunFailed, Terminated
 from embedrun.experiment.outcome import next_steps, save_status
 from embedrun.runs.directory import Run
@@ -84,19 +83,6 @@ def test_a_run_that_can_go_on_says_how(fault, said, capsys):
     with pytest.raises(BaseException), save_status(begun):  # noqa: B017, PT011 - each of its own
         raise fault
     assert (HINT in capsys.readouterr().err) is said
-
-
-@pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_a_signal_before_there_is_a_run_directory_has_its_own_exit_code(monkeypatch, command):
-    def start(*_: object) -> int:
-        assert callable(signal.getsignal(signal.SIGUSR1))  # else this process would be gone
-        os.kill(os.getpid(), signal.SIGUSR1)
-        for _ in range(100):
-            pass
-        return 0
-
-    monkeypatch.setattr("embedrun.launch.start.start", start)
-    assert main([command, "-m", "model=a"]) == 143
 
 
 def a_run(name: str, *folders: str, state: str = "running", config: str = "{}") -> Path:

@@ -90,17 +90,6 @@ def test_all_faults_are_reported_together():
     ]
 
 
-def test_a_loss_that_does_not_fit_the_data_set_names_both():
-    found = problems(QUICK, "dataset=toy_triplet", "evaluation=none")
-    assert [problem.split(":")[0] for problem in found] == [
-        "loss.terms.cosent",
-        "loss.terms.in_batch_negatives",
-        "loss.terms.angle",
-    ]
-    for problem in found:
-        assert "needs score, which dataset=toy does not give" in problem
-
-
 OWN = ("+experiment=quickstart", "evaluation=none", "dataset.path=x.csv")
 RANKED, TEXTS = "dataset.columns={text1: a, text2: b, label: c}", "dataset.columns={text1: a, text2: b}"
 
@@ -160,22 +149,3 @@ def test_patience_needs_more_than_one_score():
     assert found.startswith("training.patience: there is one dev score, at the end")
     every = ("training.patience=2", "training.evaluate_every=null", "training.evaluations_per_epoch=2")
     assert plan_train(plain(QUICK, *every)).config.training.patience == 2
-
-
-def test_tasks_on_dev_splits_may_select_and_senteval_with_its_dev_scores():
-    asked = "training.dev_tasks={geometry: {split: dev}, mine: {name: senteval, protocol: fast}}"
-    plan = plan_train(plain(QUICK, asked, "training.select_by=geometry_dev/alignment"))
-    assert list(plan.dev_tasks) == ["geometry", "mine"]
-
-
-def test_what_trackers_optimizers_and_processes_refuse_is_among_the_problems(monkeypatch):
-    monkeypatch.setattr("embedrun.tracking.problems", lambda _: ["tracking: no"])
-    found = problems(
-        QUICK, "training.optimizer=sam", "gpu=single_fp16", "gpu.processes=3", "training.batch_size=2"
-    )
-    assert {problem.split(":")[0] for problem in found} >= {
-        "tracking",
-        "training.optimizer",
-        "gpu.device",
-        "training.batch_size",
-    }

@@ -1,20 +1,14 @@
 """Scores of a run: the pieces that are kept, those on dev rows, and the table shown."""
 
 import math
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from embedrun.config import EvaluationConfig
 from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import scoring
-from embedrun.experiment.scoring import Kept, report, table
-from embedrun.rows import Rows
-from embedrun.store import Store
+from embedrun.experiment.scoring import Kept, table
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -92,16 +86,6 @@ def test_no_score_on_test_rows_is_left_and_dev_scores_stay_as_they_are():
     assert kept.notes == SENTEVAL.notes
 
 
-def test_the_own_dev_rows_come_first_and_asked_tasks_under_names_of_their_own():
-    bringing: Any = SimpleNamespace(sources=dict)
-    asked, store, how = {"own": bringing}, Store(Path("nowhere")), EvaluationConfig(tasks={})
-    dev = Rows("mine", "dev", "pair", {"left": ["a"], "right": ["b"]}, {"score": np.ones(1)})
-    found = scoring.dev_scorer(asked, dev, store, how)
-    assert list(found.tasks) == ["dev", "dev_tasks.own"]
-    assert (found.rows["dev"], found.rows["dev_tasks.own"]) == ({"heldout": dev}, {})
-    assert list(scoring.dev_scorer(asked, None, store, how).tasks) == ["dev_tasks.own"]
-
-
 def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
     known = scoring.own_keys("toy")
     assert known == ["toy_dev/spearman", "toy_dev/spearman_clean"]
@@ -116,20 +100,3 @@ def test_trained_scores_stand_beside_the_untrained_ones():
     assert lines[0].split() == ["score", "before", "training", "trained", "difference"]
     assert lines[2].split() == ["a", "80.00", "82.50", "+2.50"]
     assert lines[3].split() == ["new", "-", "1.00", "-"]
-
-
-def test_a_clean_score_stands_there_only_where_it_is_another():
-    text = table({"a": 1.0, "a_clean": 1.0, "b": 2.0, "b_clean": 3.0}, {}, {})
-    assert "a_clean" not in text
-    assert "b_clean" in text
-
-
-def test_scores_that_are_not_shown_are_counted(capsys):
-    found = Scores({"a": 1.0, "a_clean": 2.0, "hidden": 3.0, "none": math.nan}, "a", shown=("a",))
-    report({"task": found}, {}, Path("run"))
-    said = capsys.readouterr()
-    assert "a_clean" in said.out
-    assert "hidden" not in said.out
-    assert said.out.splitlines()[-3:] == ["a_clean   2.00", "a × 100", ""]
-    assert "1 more score is in run/results.json" in said.err
-    assert "warning: none is undefined" in said.err

@@ -6,15 +6,12 @@ import pytest
 
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.length import scored_length
-from embedrun.backbone.shape import shape_of
-from embedrun.config import Checker, EvaluationConfig
 from embedrun.config.compose import composed
 from embedrun.config.decides import decisive
 from embedrun.config.options import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.config.request import Request
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.estimate import longest_scored
 from embedrun.experiment.plan import plan_evaluate
 from embedrun.prompt import Prompt
 from embedrun.runs.directory import config_hash
@@ -97,14 +94,3 @@ def test_the_short_form_of_an_evaluation_is_the_same_option():
     with pytest.raises(ConfigError, match=r"max_length: 64 is short for evaluation\.max_length, which is 32"):
         plan_evaluate(config(model, "max_length=64", "evaluation.max_length=32", command="evaluate"))
     plan_evaluate(config(model, "max_length=64", "evaluation.max_length=64", command="evaluate"))
-
-
-def test_the_price_of_scoring_knows_the_length():
-    backbone = BackboneConfig(name="x", max_length=32)
-    asked = Checker().build(EvaluationConfig, {"tasks": {}, "max_length": 64})
-    assert asked is not None
-    assert longest_scored(backbone, asked, None, None) == 64
-    none = EvaluationConfig(tasks={})
-    assert longest_scored(backbone, none, None, None) == 512
-    new = BackboneConfig(name=None, max_length=32, scratch=ScratchConfig(positions=900))
-    assert longest_scored(new, none, shape_of(new), None) == 900

@@ -141,26 +141,3 @@ def test_of_six_jobs_one_crashes_and_one_is_killed_and_the_next_time_does_those_
     assert "1 finished, 4 finished before, 1 failed" in ended.out
     assert "job 5: loss is nan" in ended.out
     assert not list(Path("outputs").rglob(".jobs*"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 143)])
-def test_ctrl_c_and_a_closed_terminal_let_running_jobs_save_and_start_no_other(here, options, number, code):
-    small = [one for one in options if "max_steps" not in one]
-    sweep = ["train", "-m", *small, "training.epochs=99999", "training.lr=1e-3,2e-3,3e-3", *JOINT]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "embedrun", *sweep],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    while process_of(1e-3) is None or process_of(2e-3) is None:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    os.killpg(process.pid, number)  # as a terminal does
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == code, err
-    assert "0 finished, 0 failed, 2 interrupted, 1 not started" in out
-    states = [json.loads(file.read_text())["state"] for file in Path("outputs").glob("*/2*/status.json")]
-    assert states == ["interrupted", "interrupted"]

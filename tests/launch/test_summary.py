@@ -1,14 +1,12 @@
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_jobs import record
 
-from embedrun.launch.summary import Result, Results, begin, draw, is_of, next_steps, result, text, write
-from embedrun.plot import Mean
+from embedrun.launch.summary import Result, Results, begin, is_of, result, text, write
 from embedrun.runs.directory import Outcome
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -104,22 +102,6 @@ def test_one_seed_without_an_interval_tells_no_best():
     assert "standing" not in text(results)
 
 
-def test_after_a_sweep_comes_the_page_of_all_runs_and_how_the_best_compares_with_the_next():
-    several = Results([*seeds("1", 80, 82), *seeds("2", 90, 92), *seeds("3", 70, 72)])
-    assert next_steps(several) == [
-        "report  embedrun report outputs/x",
-        "next    embedrun runs --diff outputs/x/10 outputs/x/11 -- outputs/x/20 outputs/x/21",
-    ]
-    alone = Results([job(0, "1", 80), job(1, "2", 90), job(2, "3", None, None)])
-    assert next_steps(alone)[1] == "next    embedrun runs --diff outputs/x/0 outputs/x/1"
-    assert (
-        next_steps(Results(seeds("1", 80, 82, 84)))[1]
-        == "next    embedrun runs --diff outputs/x/10 outputs/x/11"
-    )
-    assert next_steps(Results([job(0, "1", 80), job(1, "2", None)]))[1] == "next    embedrun runs outputs/x"
-    assert next_steps(Results([job(0, "1", 80), replace(job(1, "2", None), state="interrupted")])) == []
-
-
 @pytest.mark.parametrize(
     ("outcome", "state"),
     [
@@ -174,21 +156,3 @@ def test_a_folder_knows_its_jobs():
     assert not is_of(Path("s"), "train", ["bb", "aa"])
     assert not is_of(Path("s"), "evaluate", ["aa", "bb"])
     assert not is_of(Path("t"), "train", ["aa", "bb"])
-
-
-@pytest.fixture
-def drawn(monkeypatch) -> list:
-    calls = []
-    monkeypatch.setattr("embedrun.plot.means", lambda *rest, **more: calls.append((rest, more)))
-    return calls
-
-
-def test_error_bars_are_the_deviation_over_seeds_and_no_option_is_the_seed(drawn):
-    first, *rest = seeds("1", 80, 81, 82)
-    first = job(first.number, "1", 80, seed=1, ends=(77.5, 82.5))
-    draw(Results([first, *rest, *seeds("2", 81, 83, 85)]), Path("p"))
-    ((points, bars, labels, _), more) = drawn[0]
-    assert points == [Mean(1.0, 81, (80, 82), "tied"), Mean(2.0, 83, (81, 85), "tied")]
-    assert bars == "mean and sd over seeds"
-    assert (len(drawn), labels[0]) == (1, "training.lr")
-    assert more["height"] == 5  # of the interval over rows of one run

@@ -13,12 +13,10 @@ from made_jobs import KILLED, MadeJobs, record
 
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
-from embedrun.errors import ConfigError
 from embedrun.experiment.data import Fingerprints, digest
 from embedrun.files import only_writer
 from embedrun.launch import launcher, sweep
 from embedrun.launch.before import before
-from embedrun.launch.start import start
 from embedrun.runs.directory import Outcome, Run
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -226,16 +224,6 @@ def test_a_failed_or_faulty_job_is_listed_and_the_others_run(embedrun, started):
 )
 def test_what_a_multirun_cannot_do_is_refused(refused, typed, said):
     assert said in refused(*typed)
-
-
-def test_evaluate_and_annotate_have_multiruns_too(embedrun, started):
-    assert embedrun("evaluate", "-m", "model=a,b", "seed=3").code == 0
-    assert [job["config"]["model"] for job in started] == ["a", "b"]
-    assert embedrun("annotate", "-m", "teachers=[{name: x}]", "output=c,d").code == 0
-    assert [job["command"] for job in started] == ["evaluate", "evaluate", "annotate", "annotate"]
-    assert [path.name for path in Path("outputs").iterdir()] == ["evaluate"]  # annotate leaves no summary
-    with pytest.raises(ConfigError, match="embedrun collect: one at a time; leave out -m"):
-        start(Request("collect", ("output=x",), multirun=True), None)
 
 
 def test_a_sweep_directory_of_others_or_in_use_is_refused(refused, embedrun, started):

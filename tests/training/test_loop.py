@@ -259,24 +259,6 @@ def test_a_score_that_a_signal_kept_back_is_made_up_for(trial, whole, step, duri
     assert {**second.result(), "published": 0} == {**whole, "published": 0}
 
 
-class Larger(Processes):
-    """The first of two processes, whose second has run out of memory after some steps."""
-
-    def __init__(self, size: int) -> None:
-        self.rank, self.size, self.given = 0, 1, size
-
-    def least(self, number: int) -> int:
-        return min(number, self.given)
-
-
-def test_a_checkpoint_holds_the_rows_that_the_process_with_the_least_memory_encodes_at_a_time(trial, capsys):
-    one = trial(seeded_dropout=True)
-    one.parts.processes = Larger(4)
-    one.run()
-    assert capsys.readouterr().err.count("out of memory in another process: from here on 4 rows") == 1
-    assert one.go_on().parts.stepper.state()["micro_batch_size"] == 4
-
-
 @pytest.mark.parametrize(
     ("options", "steps"),
     [

@@ -16,12 +16,6 @@ def order(rows: int = 10, batch_size: int = 3, accumulate: int = 1, seed: int = 
     return Order(rows=rows, batch_size=batch_size, accumulate=accumulate, seed=seed)
 
 
-def uneven(accumulate: int = 1, seed: int = 7) -> Order:
-    """Forty rows of 1 to 40 tokens; an epoch has 9 to 11 batches of 90 tokens."""
-    lengths = np.arange(1, 41)[:, None]
-    return Order(40, 8, accumulate, seed, batch_tokens=90, lengths=lengths)
-
-
 def batches(of: Order, steps: range) -> list[list[int]]:
     return [draw.rows.tolist() for step in steps for draw in of.batches(step)]
 
@@ -48,16 +42,6 @@ def test_the_order_of_one_seed_stays_what_it_is():
     # A run can be repeated only while this does not change.
     expected = np.random.default_rng(np.random.SeedSequence([7, 0])).permutation(10)[:3].tolist()
     assert order().batches(1)[0].rows.tolist() == expected
-
-
-def test_where_epochs_differ_in_batches_their_steps_add_up():
-    counts = [uneven(seed=seed).steps(1, None) for seed in range(20)]
-    assert len(set(counts)) > 1
-    one = uneven()
-    draws = [draw for step in range(1, one.steps(3, None) + 1) for draw in one.batches(step)]
-    assert [draw.number for draw in draws] == list(range(len(draws)))
-    each = [sum(draw.epoch == epoch for draw in draws) for epoch in range(4)]
-    assert each == [one.steps(1, None), one.steps(2, None) - each[0], len(draws) - sum(each[:2]), 0]
 
 
 def test_marks_by_hand():
@@ -197,19 +181,3 @@ def test_no_row_comes_twice_in_an_epoch_and_those_left_out_are_counted(order: Or
         assert set(seen) <= set(range(order.rows))
         if epoch < EPOCHS - 1:  # the last may end amid a step
             assert len(seen) == order.rows - order.left_out(epoch)
-
-
-@given(orders())
-@settings(max_examples=100, deadline=None)
-def test_epochs_and_marks_follow_the_draws(order: Order):
-    assume(usable(order))
-    steps = order.steps(EPOCHS, None)
-    epochs = [order.epoch(step) for step in range(steps + 1)]
-    assert epochs[0] == 0
-    assert all(one < other for one, other in itertools.pairwise(epochs))
-    numbers = [number for number, _, _ in draws(order)]
-    of = [epoch for _, epoch, _ in draws(order)]
-    last = [number for number, epoch, later in zip(numbers, of, of[1:], strict=False) if epoch != later]
-    ends = {number // order.accumulate + 1 for number in last}
-    assert ends <= order.marks(steps, 1) <= ends | {steps}
-    assert order.marks(steps, 1) <= order.marks(steps, 3)

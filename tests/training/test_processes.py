@@ -70,22 +70,6 @@ def test_fewer_rows_than_processes_are_refused():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (
-            "[/src/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:7. This means much.\nmore",
-            "Connection closed by peer [127.0.0.1]:7",
-        ),
-        ("NCCL error", "NCCL error"),
-    ],
-)
-def test_a_failure_of_several_together_is_a_lost_contact(text: str, told: str):
-    with pytest.raises(LostContact) as caught, module._together():
-        raise RuntimeError(text)
-    assert str(caught.value) == f"another process of this run has ended or cannot be reached ({told})"
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
         ("NCCL error in: X, unhandled cuda error.\nCuda failure 2 'out of memory'", "NCCL error in: X, unha"),
         ("[enforce fail at alloc_cpu.cpp:1] . DefaultCPUAllocator: can't allocate memory: 9", "[enforce fai"),
     ],

@@ -49,21 +49,6 @@ def test_clipping_limits_the_gradient_and_the_norm_is_reported_before_it(monkeyp
     assert seen == [pytest.approx(kept, rel=1e-5)]
 
 
-def test_weights_of_the_loss_are_trained_as_well():
-    class Scaled(MeanProduct):
-        def __init__(self) -> None:
-            super().__init__()
-            self.scale = nn.Parameter(torch.tensor([[1.0]]))
-
-        def forward(self, embeddings, targets):
-            loss, terms = super().forward(embeddings, targets)
-            return loss * self.scale.sum(), terms
-
-    one = Stepper(OneWeight(), Scaled(), CPU, TrainingConfig(lr=0.1, warmup_ratio=0.0))  # type: ignore[arg-type]
-    one.take(1, 10, [batch([2], [1.0])])
-    assert one.trained["mix"].scale.item() == pytest.approx(0.9)  # type: ignore[union-attr]
-
-
 def test_the_forward_pass_runs_in_the_training_precision_and_weights_stay_float32():
     class Matrix(OneWeight):
         def forward(self, tokens: Tokens, **_: object) -> Tensor:

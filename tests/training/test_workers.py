@@ -155,3 +155,11 @@ def test_a_second_ctrl_c_kills_them_all(relay: Relay, sent):
 def test_a_signal_that_no_process_can_take_yet_raises(relay: Relay):
     with relay.listening(), pytest.raises(Terminated):
         signal.raise_signal(signal.SIGTERM)
+
+
+def test_where_all_failed_alike_process_0_has_recorded_it(tmp_path: Path, relay: Relay, run: Path):
+    write(tmp_path, rank0=Outcome(error="loss is nan", code=4), rank1=Outcome(error="loss is nan", code=4))
+    with pytest.raises(RunFailed, match=r"^loss is nan$") as caught:
+        end(tmp_path, {0: 4, 1: 4}, relay, run)
+    assert caught.value.exit_code == 4
+    assert status(run) == ("running", None)

@@ -17,7 +17,7 @@ SLOW_BY_NATURE = (
     "tests/test_cli.py::test_nothing_that_only_shows_imports_torch",
     "tests/tracking/test_guard.py::test_broken_trackers_are_one_warning_each_and_wait_together",
     "tests/training/test_processes.py::test_several_processes_have_the_loss_and_the_gradient_of_one",
-    "tests/training/test_two_processes.py::test_torchrun_starts_the_same_run_which_is_what_one_process_trains",
+    "tests/training/test_two_processes.py::test_sigterm_ends_both_at_one_step_with_exit_143",
 )
 
 

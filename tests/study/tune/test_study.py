@@ -130,22 +130,6 @@ def test_five_failures_in_a_row_end_the_search_and_four_do_not(tmp_path: Path, c
     assert "trial 9 failed: again (best" in capsys.readouterr().err
 
 
-def test_a_trial_without_a_score_has_failed(tmp_path: Path):
-    study = opened(tmp_path / "s")
-    ends = [
-        Ended(METRIC, None),
-        Ended(METRIC, float("nan")),
-        Ended(METRIC, 1.0),
-        Ended("other_dev/spearman", 2.0),
-    ]
-    search(study, 2, lambda claim: ends[claim.number] if claim.number < 4 else run(claim), nothing)
-    assert [row.state for row in study.rows()] == ["failed", "failed", "finished", "failed", "finished"]
-    assert (
-        study.rows()[3].reason
-        == "its dev score is other_dev/spearman, but the study compares toy_dev/spearman"
-    )
-
-
 def test_a_trial_below_the_median_of_five_others_is_pruned_at_its_step(tmp_path: Path):
     study = opened(tmp_path / "s", prunes=True)
 

@@ -104,14 +104,3 @@ def test_a_killed_clearing_of_debris_is_taken_up_again(write, every_kill, folder
             (folder / name / "model.safetensors").write_bytes(b"half")
 
     assert every_kill(how, lambda: newest(folder, expected=None), debris, least=2) == 5
-
-
-@pytest.mark.parametrize("how", HOW)
-def test_a_killed_setting_aside_leaves_the_whole_one(write, folder, how):
-    for number in (1, 2, 3):
-        clear(folder)
-        before = write(1)
-        (write(2) / "state.json").unlink()
-        assert how(number, folder, lambda: newest(folder, expected=2)) is (number < 3)
-        assert newest(folder, expected=2)[0] == before
-        assert sorted(path.name for path in folder.iterdir()) == ["corrupt-step-00000002", "step-00000001"]

@@ -185,34 +185,6 @@ def test_a_damaged_checkpoint_is_not_loaded(write, model):
     assert model.turned.eq(9).all()
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("fused", [True, False])
-def test_on_a_gpu_training_goes_on_bit_for_bit_after_a_restore(folder, fused: bool):
-    def start() -> tuple[nn.Module, torch.optim.Optimizer]:
-        torch.manual_seed(1)
-        model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.1), nn.Linear(64, 8)).cuda()
-        return model, torch.optim.AdamW(model.parameters(), lr=0.01, fused=fused)
-
-    def steps(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        for _ in range(5):
-            optimizer.zero_grad()
-            model(torch.ones(16, 64, device="cuda")).square().mean().backward()
-            optimizer.step()
-
-    from embedrun.training.checkpoint import restore_random
-
-    model, optimizer = start()
-    steps(model, optimizer)
-    saved = save(folder, step=5, model=model, optimizer=optimizer, state={})
-    steps(model, optimizer)
-    wanted = weights(model)
-    model, optimizer = start()
-    restore(saved, model, optimizer)
-    restore_random(saved)
-    steps(model, optimizer)
-    assert same(weights(model), wanted)
-
-
 def draw() -> tuple:
     normal = (np.random.randn(), random.gauss(0, 1))
     return (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random(), *normal)

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from embedrun.dataset.published import Sts, Stsb
@@ -49,6 +49,7 @@ def test_a_text_becomes_its_letters_and_digits_in_lower_case(text, plain):
 
 
 @given(st.text(max_size=30) | st.text(st.characters(max_codepoint=127), max_size=30))
+@settings(max_examples=40)
 def test_the_table_for_ascii_says_what_the_rule_says(text):
     def words(of: str) -> str:
         return " ".join("".join(one if one.isalnum() else " " for one in of.lower()).split())

@@ -28,8 +28,6 @@ FEW = (
     COSENT,
     "Labels/AnglE, weights of 2024",
     "Labels/AnglE without in-batch negatives",
-    "The teacher's scores/RAOE",
-    "The teacher's scores/RAOE, second stage on STS-B",
 )
 
 

@@ -37,7 +37,7 @@ def killed(number: int, folder: Path, work: Work) -> bool:
     return process.exitcode != 0
 
 
-HOW = [raised, killed]
+HOW = [raised, pytest.param(killed, marks=pytest.mark.slow)]
 
 
 @pytest.fixture

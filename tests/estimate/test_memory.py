@@ -107,16 +107,6 @@ def test_checkpointing_keeps_one_layer_and_the_input_of_each():
     assert less == whole // 4 + 8 * 32 * 4 * 4 * 64  # texts, tokens, layers, bytes, width
 
 
-def test_eager_attention_keeps_its_scores_twice():
-    size = size_of(BERT)
-    assert size is not None
-    more = (
-        estimate(size, step(attention="eager"), trained=0).activations
-        - estimate(size, step(), trained=0).activations
-    )
-    assert more == 2 * 4 * (8 * 2 * 32 * 32) * 4  # twice, bytes, texts x heads x tokens x tokens, layers
-
-
 def of_nli() -> RowTokens:
     """Tokens of 512 pairs as long as NLI's, which are near log-normal."""
     random = np.random.default_rng(1)

@@ -78,9 +78,3 @@ def test_a_batch_that_does_not_fit_goes_on_in_parts():
     assert one.parts.size is not None
     assert one.parts.size < ROWS
     assert_close(found, whole, bar=0.1)
-
-
-def test_a_compiled_backbone_has_the_gradient_of_the_plain_one():
-    _, expected, _ = taken(make("fp32", dropout=0.0, clip=None))
-    _, found, _ = taken(make("fp32", dropout=0.0, clip=None, compiled=True))
-    assert_close(found, expected, bar=1e-3)

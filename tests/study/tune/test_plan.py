@@ -54,12 +54,6 @@ def test_the_study_is_named_by_what_decides_its_trials():
     assert plan(LR).folder("first") == Path("outputs/quickstart/tune/first")
 
 
-def test_the_ends_of_the_ranges_are_composed():
-    ends = plan(LR, "training.batch_size=choice(8,16,32)").ends
-    found = [(end["training"]["lr"], end["training"]["batch_size"]) for end in ends]
-    assert found == [(1e-4, 8), (1e-2, 8), (1e-4, 16), (1e-4, 32), (1e-2, 32)]
-
-
 def test_a_search_without_dev_rows_has_nothing_to_compare():
     Path("train.csv").write_text("text1,text2,score\na,b,1\nc,d,2\n", encoding="utf-8")
     own = (LR, "dataset=pairs", "dataset.path=train.csv", "loss=cosent")

@@ -129,12 +129,6 @@ def test_what_a_killed_save_or_removal_left_is_gone_after_the_next_save(write, f
     assert os.listdir(folder) == ["step-00000003"]
 
 
-def test_a_checkpoint_whose_replacement_did_not_come_gets_its_name_back(write, folder):
-    path = write(1)
-    path.rename(folder / ".old-step-00000001")
-    assert newest(folder, expected=1)[0] == path
-
-
 def test_a_checkpoint_of_another_schema_says_so(write):
     path = write(1) / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 3}))

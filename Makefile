@@ -24,8 +24,7 @@ test-pretend: ## every mix, and the cost of a step, on a pretended CUDA device; 
 	$(pretend) -m pretend tests/pretend --ignore=tests/pretend/test_presets.py
 
 test-pretend-all: ## these, every preset and backbone, and tests of a CUDA device that are small enough; six minutes
-	$(pretend) -m "pretend or gpu" tests/pretend tests/loss/test_cuda.py tests/backbone/test_unpadded.py \
-	  tests/training/checkpoint/test_state.py
+	$(pretend) -m "pretend or gpu" tests/pretend tests/loss/test_cuda.py tests/backbone/test_unpadded.py
 
 test-browser: ## the report pages in headless Chromium; needs chromium and chromedriver
 	$(python) -m pytest -q -n 0 -m browser
@@ -55,7 +54,7 @@ bench-quality: ## held-out scores with and without padding, and by length, five 
 bench-start: ## cold starts: the first vector against sentence-transformers, check, table, --dry-run; needs EMBEDRUN_DATA=DIR and MINILM=DIR, three minutes
 	$(python) tests/bench/start.py --json build/bench-start.json
 
-chaos: ## runs killed at random and at every moment of a save, full disks, damaged files; 20 minutes
+chaos: ## runs killed at random and at every moment of a save, a full disk, signals; 20 minutes
 	$(python) -m pytest -q -m chaos
 
 

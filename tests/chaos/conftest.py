@@ -1,6 +1,5 @@
-"""Runs that no accident happened to, and a table of those that had some."""
+"""Runs that no accident happened to."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +7,6 @@ import forked
 import pytest
 import same_run
 from small_mixes import Mix, mixes
-
-from embedrun.console import aligned
-
-_HEADING = ("trial", "mix", "kills", "went on from step", "identical")
-_rows: list[tuple[str, ...]] = []
 
 NAMES = ("AnglE", "ArcCSE", "RAOE")
 
@@ -50,21 +44,3 @@ def undisturbed(
     ended = forked.run(folder, *mix.training())
     assert ended.code == 0, ended.said
     return Undisturbed(mix, mix.training(), folder, same_run.content(folder / "run"))
-
-
-@pytest.fixture(scope="session")
-def report() -> Callable[..., None]:
-    """Add a line to the table at the end: trial, mix, kills, steps, whether all was identical."""
-
-    def add(trial: str, mix: str, kills: int, steps: list[int], identical: bool) -> None:
-        from_steps = " ".join(map(str, steps))
-        _rows.append((trial, mix, str(kills), from_steps, "yes" if identical else "NO"))
-
-    return add
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What has been tried."""
-    if _rows:
-        terminalreporter.write_sep("=", "runs that were killed")
-        terminalreporter.write_line(aligned([_HEADING, *_rows], right=(2,)))

@@ -74,14 +74,6 @@ def test_activations_are_within_a_sixth_of_what_a_real_model_keeps(config):
     assert estimate(size, step(), trained=0).activations == pytest.approx(kept(config), rel=1 / 6)
 
 
-@pytest.mark.parametrize("config", [BERT, LLAMA], ids=lambda config: config["model_type"])
-def test_so_are_those_under_an_adapter_with_dropout(config):
-    options, size = AdapterConfig(r=2, dropout=0.1), size_of(config)
-    assert size is not None
-    found = estimate(size, step(), trained=0, adapter=options, adapted=size.linear)
-    assert found.activations == pytest.approx(kept(config, options), rel=1 / 6)
-
-
 def test_weights_gradients_and_moments_are_counted_by_hand():
     size = size_of(BERT)
     assert size is not None
@@ -113,16 +105,6 @@ def test_checkpointing_keeps_one_layer_and_the_input_of_each():
     whole = estimate(size, step(), trained=0).activations
     less = estimate(size, step(gradient_checkpointing=True), trained=0).activations
     assert less == whole // 4 + 8 * 32 * 4 * 4 * 64  # texts, tokens, layers, bytes, width
-
-
-def test_eager_attention_keeps_its_scores_twice():
-    size = size_of(BERT)
-    assert size is not None
-    more = (
-        estimate(size, step(attention="eager"), trained=0).activations
-        - estimate(size, step(), trained=0).activations
-    )
-    assert more == 2 * 4 * (8 * 2 * 32 * 32) * 4  # twice, bytes, texts x heads x tokens x tokens, layers
 
 
 def of_nli() -> RowTokens:
@@ -194,33 +176,3 @@ def test_the_highest_memory_is_that_of_texts_as_long_as_the_longest():
     assert most.endswith(", if all have 64, as the longest looked at")
     assert how == "for 1,024 texts of 23 tokens on average at a time, in 16 bits"
     assert gigabytes(usual) < gigabytes(most) / 2
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"seeded_dropout": True},
-        {"micro_batch_size": 4},
-        {"gradient_checkpointing": True},
-        {"pooling": "first_last_mean"},
-        {"model": {**BASE, "num_attention_heads": 2}},  # heads of 384 dimensions
-        *({"gpu": gpu} for gpu in ({"deterministic": True}, {"compile": True}, {"precision": "tf32"})),
-        {"gpu": {"processes": 2}},
-        {"model": {**BASE, "model_type": "electra"}},
-    ],
-)
-def test_a_pass_that_cannot_do_without_padding_is_priced_with_it(options):
-    tokens = RowTokens(np.array([[10, 30]] * 2), True)
-    assert "padding" not in priced(BASE, tokens, rows=8)[1]
-    said = priced(**{"model": BASE, "tokens": tokens, "rows": 8, **options})[1]
-    assert "30 tokens on average, padding included, at" in said
-
-
-def test_gradients_count_beside_activations_where_an_earlier_part_has_left_them():
-    def parts(**options: Any) -> str:
-        return re.sub(r" [0-9.]+ [GM]iB", "", priced(BASE, of_nli(), **options)[0].partition(": ")[2])
-
-    assert parts() == "weights + optimizer + activations"
-    assert parts(rows=2) == "weights + gradients + optimizer"
-    both = "weights + gradients + optimizer + activations"
-    assert parts(micro_batch_size=128) == parts(accumulate=2) == both

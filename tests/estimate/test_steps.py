@@ -11,7 +11,6 @@ from embedrun import estimate
 from embedrun.backbone.shape import Shape, size_of
 from embedrun.config import AdapterConfig, BackboneConfig, TrainingConfig
 from embedrun.dataset.toy import Toy
-from embedrun.errors import DataError
 from embedrun.estimate import Batches, RowTokens, at_a_time, batches, own_rows, row_tokens, steps_of
 from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
@@ -51,15 +50,6 @@ def test_batches_of_the_configured_size_are_known_and_fewer_rows_make_a_smaller_
     assert (known.most, known.usual, known.exact, steps(known)) == (8, 8, True, 5)
     known = made(3, batch_size=8)
     assert (known.most, known.usual, steps(known)) == (3, 3, 1)
-
-
-def test_without_the_data_a_batch_is_as_configured():
-    assert made(None, batch_size=8) == Batches(8, 8, True)
-    assert made(None, batch_size=8, batch_tokens=100) == Batches(8, 8, False)
-    plan: Any = SimpleNamespace(config=configured(batch_size=8))
-    assert steps(batches(plan, None, None, made=40)) == 5
-    plan = SimpleNamespace(config=configured(batch_size=8, distinct_texts=True))
-    assert batches(plan, None, None, made=40).order is None
 
 
 def test_a_budget_of_tokens_says_about_how_many_rows_a_batch_has():
@@ -112,16 +102,6 @@ def test_without_a_tokenizer_words_are_counted():
     assert (each.mean, each.measured) == ((3 + 2 + 5 + 2) / 2, False)  # 1.3 x 2 and 1.3 x 4, and two ends
 
 
-def test_many_rows_are_sampled():
-    assert tokens(Rows("mine", "train", "text", {"text": ["a"] * 5000}), Pass("text")).sample == 512
-
-
-def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path):
-    (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(DataError, match=r"backbone\.name: .*tokenizer\.json cannot be read"):
-        tokens(PAIRS, Pass("left"), tokenizer=tmp_path / "tokenizer.json")
-
-
 LLAMA = {
     "model_type": "llama",
     "vocab_size": 100,
@@ -158,13 +138,6 @@ def work(adapter: AdapterConfig | None = None, *, processes: int = 1, batch: int
 )
 def test_a_token_costs_six_operations_a_weight_and_more_where_it_is_encoded_again(options, each):
     assert work(**options) == each
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(12, "12"), (12_345, "12,300"), (4.567e6, "4.57 million"), (3e9, "3 billion")]
-)
-def test_a_large_number_has_three_digits(number, text):
-    assert estimate.rounded(number) == text
 
 
 def test_the_rate_of_this_machine_is_that_of_products():

@@ -1,7 +1,7 @@
 """An untrained model has the scores of an earlier run only where everything that decides them is equal."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.config.options import ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.evaluation.heldout import Heldout
-from embedrun.evaluation.scores import Encode, Progress, Scores, Source
-from embedrun.experiment.baseline import constant, key, scored
+from embedrun.evaluation.scores import Scores
+from embedrun.experiment.baseline import key, scored
 from embedrun.experiment.scoring import Kept, Scorer
 from embedrun.files import Plain
 from embedrun.prompt import Prompt
@@ -88,17 +88,6 @@ def test_of_another_model_nothing_is_taken(what):
     assert key(scorer(), MODELS[what](), OPTIONS) != base()
 
 
-def test_a_new_head_counts_with_the_seed_that_made_it_and_by_its_use():
-    def head(**options: Any) -> Plain | None:
-        return key(scorer(), encoder("cls_mlp", **options), OPTIONS)
-
-    assert head(keep_head=True) != head(keep_head=False)
-    heads = [encoder("cls_mlp", keep_head=True) for _ in range(2)]
-    assert heads[1].head is not None
-    heads[1].head.bias.data[0] += 1
-    assert key(scorer(), heads[0], OPTIONS) != key(scorer(), heads[1], OPTIONS)
-
-
 class Other(Heldout):
     pass
 
@@ -125,21 +114,6 @@ def test_another_number_of_threads_rounds_in_another_way():
         assert base() != before
     finally:
         torch.set_num_threads(threads)
-
-
-class Bringing:
-    """A task with rows of its own."""
-
-    def sources(self) -> dict[str, Source]:
-        return {}
-
-    def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
-        return Scores({"own": 1.0}, "own")
-
-
-def test_a_task_that_brings_its_rows_and_no_task_at_all_are_not_kept():
-    assert key(scorer(tasks={"own": Bringing()}, rows={"own": {}}), encoder(), {}) is None
-    assert key(scorer(tasks={}, rows={}), encoder(), {}) is None
 
 
 def run(made: Encoder, folder: Path, which: Scorer) -> dict[str, Scores]:
@@ -188,12 +162,3 @@ def test_untrained_cosines_that_are_mostly_rounding_are_warned_of_also_from_the_
         assert "warning: the untrained cosines are as good as constant (toy_test, standard deviation" in said
     run(encoder(), tmp_path / "c", scorer())
     assert "constant" not in capsys.readouterr().err
-
-
-def test_cosines_are_constant_below_100_roundings_of_float32():
-    def of(deviation: float) -> Scores:
-        return Scores({}, "", {"toy": {"gold": [1, 2], "score": [1 - 2 * deviation, 1]}})
-
-    assert constant(of(1.1e-5)) == ["toy, standard deviation 1.1e-05"]
-    assert constant(of(1.3e-5)) == []
-    assert constant(Scores({}, "", {"trec": {"gold": [1, 1], "predicted": [1, 1]}})) == []

@@ -3,7 +3,6 @@
 Which model files a run began with.
 """
 
-import gzip
 import json
 import shutil
 from pathlib import Path
@@ -13,9 +12,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from embedrun.config import BackboneConfig, TeacherConfig
-from embedrun.dataset.toy import Toy
-from embedrun.experiment.contamination import Contamination, remarks, report
-from embedrun.experiment.data import digest, of_models, skip_warning, skipped_in, write_skipped
+from embedrun.experiment.contamination import Contamination
+from embedrun.experiment.data import digest, of_models, write_skipped
 from embedrun.rows import Rows, Skipped
 from embedrun.training.step import Stepper
 
@@ -35,74 +33,6 @@ def found() -> Contamination:
     sts = {"sts12": rows("sts12", "test", "ba", "ay", "pq", "zz"), "stsb": rows("stsb", "test", "kl")}
     dev = {"heldout": rows("mine", "dev", "cd", "mn")}
     return Contamination.find([rows("mine", "train", "ab", "cd", "ef")], {"sts": sts, "dev": dev})
-
-
-def test_clean_rows_are_those_whose_pair_was_not_seen(found):
-    assert {
-        task: {key: mask.tolist() for key, mask in own.items()} for task, own in found.clean().items()
-    } == {
-        "sts": {"sts12": [False, True, True, True], "stsb": [True]},
-        "dev": {"heldout": [False, True]},
-    }
-
-
-def test_the_warning_is_one_line_with_the_share_of_each_task_and_of_each_of_its_sets(found):
-    (line,) = remarks(found)
-    assert line == (
-        "warning: 20.0 % of the test pairs of sts (1 of 5; sts12 25.0 %); "
-        "50.0 % of the dev pairs of mine (1 of 2) are in the training data; see contamination.json"
-    )
-
-
-def test_what_the_dev_rows_share_with_the_test_rows_is_a_note(found):
-    nothing = Contamination.find([], {})
-    (line,) = remarks(nothing, found)
-    assert line.startswith("note: 20.0 % of the test pairs of sts (1 of 5")
-    assert line.endswith("are in the dev data, which selects the checkpoint; see contamination.json")
-
-
-def test_single_texts_are_counted_as_sentences_beside_the_pairs_of_a_task():
-    def texts(name: str, split: str, letters: str) -> Rows:
-        return Rows(name, split, "text", {"text": list(letters)})
-
-    scored = {
-        "transfer": {
-            "trec_train": texts("trec", "train", "abyz"),
-            "trec_test": texts("trec", "test", "wxbz"),
-            "mrpc": rows("mrpc", "test", "ab", "xy", "xz", "yz"),
-        },
-        "retrieval": {"captions": texts("captions", "test", "az")},
-    }
-    mixed = Contamination.find([rows("mine", "train", "ab"), texts("more", "train", "c")], scored)
-    assert mixed.clean()["transfer"]["trec_train"].tolist() == [False, False, True, True]
-    assert mixed.clean()["transfer"]["mrpc"].tolist() == [False, True, True, True]
-    (line,) = remarks(mixed)
-    assert line == (
-        "warning: 25.0 % of the test pairs of mrpc (1 of 4); "
-        "37.5 % of the train/test sentences of transfer (3 of 8; trec train 50.0 %, trec test 25.0 %); "
-        "50.0 % of the test sentences of captions (1 of 2) are in the training data; see contamination.json"
-    )
-    data = report(mixed)["training"]
-    assert data["tasks"] == {
-        "transfer": {"rows": 12, "pairs": 1, "sentences": 3},
-        "retrieval": {"rows": 2, "sentences": 1},
-    }
-    assert [(row["name"], row["pairs"], row["sentences"]) for row in data["sets"]] == [
-        ("trec", None, 2),
-        ("trec", None, 1),
-        ("mrpc", 1, 1),
-        ("captions", None, 1),
-    ]
-
-
-def test_the_file_holds_rule_seen_rows_tasks_and_sets(found):
-    data = report(found)
-    assert list(data) == ["schema", "rule", "training"]
-    assert data["training"]["seen"] == [{"name": "mine", "split": "train", "rows": 3}]
-    assert data["training"]["tasks"] == {"sts": {"rows": 5, "pairs": 1}, "dev": {"rows": 2, "pairs": 1}}
-    counts = [(row["task"], row["name"], row["pairs"], row["rows"]) for row in data["training"]["sets"]]
-    assert counts == [("sts", "sts12", 1, 4), ("sts", "stsb", 0, 1), ("dev", "mine", 1, 2)]
-    assert report(found, found)["selection"] == data["training"]
 
 
 def read(path: str) -> dict:
@@ -163,19 +93,6 @@ def test_a_run_warns_writes_the_table_and_scores_without_the_shared_pairs_too(em
     assert "pairs_dev/spearman_clean" not in ended.out  # the same number
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """STS12 of eight pairs in words that a model of toy knows, two of them in STS-B train."""
-    toy = Toy(test_rows=8).read("test")
-    columns = zip(toy.targets["score"], toy.texts["left"], toy.texts["right"], strict=True)
-    lines = [f"x\t{score}\t{left}\t{right}" for score, left, right in columns]
-    for name, own in (("stsb/train", lines[:2]), ("sts/sts12", lines)):
-        path = tmp_path / "store" / f"{name}.tsv.gz"
-        path.parent.mkdir(parents=True)
-        path.write_bytes(gzip.compress("\n".join(["subset\tscore\tsentence1\tsentence2", *own, ""]).encode()))
-    return tmp_path / "store"
-
-
 TEACHER = ("loss=mse_teacher", "training.teachers=[{name: teacher}]")
 
 
@@ -211,17 +128,6 @@ BAD = Skipped("a.tsv", 3, "score", "expected a number, got '\u202ex'")
 SHORT = Skipped("a.tsv", 7, "", "blank line")
 
 
-def skipped_rows(*skipped: Skipped) -> Rows:
-    return Rows("texts", "dev", "text", {"text": ["a"]}, skipped=skipped)
-
-
-def test_a_split_that_two_tasks_score_is_listed_once():
-    assert skipped_in([skipped_rows(BAD), skipped_rows(), skipped_rows(SHORT), skipped_rows(BAD)]) == [
-        BAD,
-        SHORT,
-    ]
-
-
 def test_the_list_has_a_line_a_row_and_no_control_character(tmp_path):
     write_skipped([BAD, SHORT], tmp_path)
     text = (tmp_path / "skipped_rows.jsonl").read_text(encoding="utf-8")
@@ -230,13 +136,3 @@ def test_the_list_has_a_line_a_row_and_no_control_character(tmp_path):
         {"file": "a.tsv", "row": 3, "column": "score", "reason": "expected a number, got '\u202ex'"},
         {"file": "a.tsv", "row": 7, "column": None, "reason": "blank line"},
     ]
-
-
-def test_the_warning_counts_and_shows_the_first():
-    assert skip_warning([SHORT, BAD]) == (
-        "2 faulty rows of your files skipped, the first: a.tsv, row 7: blank line; see skipped_rows.jsonl"
-    )
-    assert skip_warning([Skipped("a.parquet", 1, "score", "no number")]) == (
-        "1 faulty row of your files skipped, the first: a.parquet, row 1, score: no number; "
-        "see skipped_rows.jsonl"
-    )

@@ -7,11 +7,10 @@ import torch
 from embedrun import plot
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import Geometry
 from embedrun.evaluation.scores import Scores
 from embedrun.evaluation.sts import Sts
-from embedrun.experiment.evaluation import draw, draw_dropout_map, dropout_samples
+from embedrun.experiment.evaluation import draw, dropout_samples
 from embedrun.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -51,28 +50,6 @@ def test_the_groups_that_a_task_asks_for_are_drawn(tmp_path: Path, monkeypatch, 
     assert drawn == [by]
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"gold": [0, 1], "predicted": [1, 1]},
-        {"correct": [0, 1]},
-        {"gold": [0.0, 1.0], "score": [float("nan")] * 2},
-        {"gold": [], "score": []},
-    ],
-)
-def test_classes_and_files_without_a_finite_cosine_have_no_plot(tmp_path: Path, columns):
-    draw(scored(columns, saturated_from=0.9), {}, encoder(), tmp_path)
-    assert files(tmp_path) == []
-
-
-def test_a_pair_without_a_finite_cosine_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    seen = []
-    monkeypatch.setattr("embedrun.plot.density", lambda gold, cosine, *_: seen.append((gold, cosine)))
-    draw(scored({"gold": [0.0, 2.0, 5.0], "score": [0.1, float("inf"), 0.9]}), {}, encoder(), tmp_path)
-    ((gold, cosine),) = seen
-    assert (gold.tolist(), cosine.tolist()) == ([0, 5], [0.1, 0.9])
-
-
 def test_samples_differ_between_draws_and_are_the_same_again():
     found = encoder().eval()  # as it is loaded for scoring: sampling turns dropout on
     samples = dropout_samples(found, TEXTS, 4, seed=0)
@@ -101,29 +78,3 @@ def test_a_map_is_drawn_only_where_a_task_asks_for_it(tmp_path: Path, capsys):
     assert "no map of dropout samples: all samples of a sentence are equal" in capsys.readouterr().err
     draw({}, {"geometry": asks}, encoder(), tmp_path)
     assert (files(tmp_path), capsys.readouterr().err) == (["dropout_map.png"], "")
-
-
-def test_a_model_with_random_numbers_of_its_own_has_no_map_and_one_line_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    found = encoder().eval()
-    found.backbone.model.register_forward_hook(lambda *_: torch.rand(1) and None)
-    with pytest.raises(ConfigError):
-        dropout_samples(found, TEXTS, 2, seed=0)
-    assert not found.training
-    draw_dropout_map(TEXTS, 3, found, tmp_path)
-    assert files(tmp_path) == []
-    assert capsys.readouterr().err == (
-        "no map of dropout samples: the dropout of this model cannot be seeded text by text\n"
-    )
-
-
-def test_a_model_without_finite_numbers_has_no_map_and_one_line_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    found = encoder()
-    with torch.no_grad():
-        next(found.parameters()).fill_(torch.nan)
-    draw_dropout_map(TEXTS, 3, found, tmp_path)
-    assert files(tmp_path) == []
-    assert "or not finite" in capsys.readouterr().err

@@ -55,19 +55,6 @@ def test_what_the_files_declare_what_runs_and_what_to_type_is_said(mine):
     ]
 
 
-@pytest.mark.parametrize(
-    ("overrides", "decided"),
-    [
-        (("+experiment=angle_stsb", "seed=1"), " (+experiment=angle_stsb)"),
-        (("+experiment=angle_stsb", "pooling=cls"), " (pooling=cls)"),
-        (("pooling=max", "pooling.name=cls"), " (pooling.name=cls)"),
-        (("pooling.normalize=true",), ""),
-    ],
-)
-def test_what_has_decided_is_named(mine, overrides, decided):
-    assert f"this run uses cls{decided}: {AUTO}" in said(mine, "cls", *overrides)[0]
-
-
 SAID = {
     "pooling": "mean",
     "normalize": True,
@@ -97,18 +84,9 @@ TAKES = "takes what the model declares"
             f"backbone.max_length=null {TAKES}",
         ),
         (
-            "evaluation.max_length=128",
-            "texts of 256 tokens (FILE); this run scores 128 (evaluation.max_length=128): "
-            f"evaluation.max_length=null {TAKES}",
-        ),
-        (
             "pooling.normalize=false",
             "vectors of length 1 (FILE); this run leaves their length (pooling.normalize=false): "
             f"pooling.normalize=null {TAKES}",
-        ),
-        (
-            "'backbone.prompt=\"{text}\"'",
-            "the prompt 'query: {text}' (FILE); this run uses none",
         ),
         (
             "evaluation.prompt='passage: {text}'",
@@ -133,34 +111,6 @@ def test_nothing_is_said_of_a_model_that_declares_nothing_or_is_not_here(bare, p
     assert said("google-bert/bert-base-uncased", pooling) == []
 
 
-def test_auto_is_not_advised_where_it_would_be_refused(mine):
-    file = mine / "1_Pooling" / "config.json"
-    file.write_text('{"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true}')
-    assert said(mine, "mean")[0].endswith(
-        "declares max+mean pooling (1_Pooling/config.json); this run uses mean: embedrun does not have what "
-        "the model declares"
-    )
-    file.write_text('{"pooling_mode": "mean"}')
-    modules = json.loads((mine / "modules.json").read_text())
-    dense = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
-    (mine / "modules.json").write_text(json.dumps([*modules, dense]))
-    assert said(mine, "cls")[0].endswith("pooling=mean takes the pooling that the model declares")
-
-
-def test_a_run_directory_and_a_hub_id_in_the_cache_declare_it_too(tiny, mine, monkeypatch):
-    assert said(tiny.path, "cls") == [
-        f"{tiny.path} declares mean pooling (embedrun.json); this run uses cls: {AUTO}"
-    ]
-    place = Path("cache/models--some--one")
-    (place / "refs").mkdir(parents=True)
-    (place / "refs/main").write_text("abc")
-    shutil.copytree(mine, place / "snapshots/abc")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(Path("cache").resolve()))
-    assert said("some/one", "cls") == [
-        f"some/one declares mean pooling (1_Pooling/config.json); this run uses cls: {AUTO}"
-    ]
-
-
 def test_check_says_it_and_what_auto_takes(embedrun, mine):
     line = f"mine declares mean pooling (1_Pooling/config.json); this run uses max (pooling=max): {AUTO}"
     checked = embedrun("check", *FROM_FOLDER, "pooling=max")
@@ -168,11 +118,3 @@ def test_check_says_it_and_what_auto_takes(embedrun, mine):
     checked = embedrun("check", *FROM_FOLDER, "pooling=auto")
     assert "declares mean" not in checked.out
     assert "auto: mean, which the model declares (1_Pooling/config.json)" in checked.out
-
-
-def test_train_says_it_on_the_terminal_and_in_its_log(embedrun, mine, options):
-    declares(mine, "cls")
-    ended = embedrun("train", *options[:4], *FROM_FOLDER[1:], "training.max_steps=1", "hydra.run.dir=run")
-    line = f"mine declares cls pooling (embedrun.json); this run uses mean (+experiment=quickstart): {AUTO}"
-    assert (ended.code, ended.err.splitlines().count(line)) == (0, 1), ended.err
-    assert Path("run/run.log").read_text().count(line) == 1

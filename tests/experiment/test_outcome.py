@@ -1,12 +1,10 @@
 import json
-import logging
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from embedrun.cli import main
 from embedrun.errors import RunFailed, Terminated
 from embedrun.experiment.outcome import next_steps, open_run_directory
 from embedrun.runs.directory import Run
@@ -49,13 +47,6 @@ def test_an_unexpected_failure_says_where_its_traceback_is():
     assert "Traceback (most recent call last)" in log()
 
 
-def test_the_log_is_closed_however_the_block_ends():
-    before = list(logging.getLogger("embedrun").handlers)
-    with pytest.raises(KeyboardInterrupt), open_run_directory(make):
-        raise KeyboardInterrupt
-    assert logging.getLogger("embedrun").handlers == before
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_that_asks_for_an_end_leaves_an_interrupted_run(number):
     def ask() -> None:
@@ -82,12 +73,9 @@ HINT = "embedrun resume run continues from what is done"
     ("fault", "said"),
     [
         (KeyboardInterrupt(), True),
-        (Terminated(), True),
         (OSError(28, "No space left on device"), True),
-        (MemoryError(), True),
         (RuntimeError("surprise"), True),
         (RunFailed("loss is nan", exit_code=4), False),  # it would be so again
-        (RunFailed("no whole checkpoint", exit_code=7), False),
         (RunFailed("full; resume with 'embedrun resume run'", exit_code=5), False),  # said already
     ],
 )
@@ -95,38 +83,6 @@ def test_a_run_that_can_go_on_says_how(fault, said, capsys):
     with pytest.raises(BaseException), open_run_directory(begun):  # noqa: B017, PT011 - each of its own
         raise fault
     assert (HINT in capsys.readouterr().err) is said
-
-
-def test_a_disk_too_full_for_the_status_is_still_the_failure_that_it_was(monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    def fail(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr("embedrun.runs.directory.write_atomically", full)
-        raise RunFailed("a checkpoint needs 7 bytes", exit_code=5)
-
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(RunFailed, match="needs 7 bytes") as failure,
-        open_run_directory(begun),
-    ):
-        fail(patch)
-    assert failure.value.exit_code == 5
-    assert status()["state"] == "running"
-    Run.claim(Path("run")).release()  # nobody holds it any more
-
-
-@pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_a_signal_before_there_is_a_run_directory_has_its_own_exit_code(monkeypatch, command):
-    def start(*_: object) -> int:
-        assert callable(signal.getsignal(signal.SIGUSR1))  # else this process would be gone
-        os.kill(os.getpid(), signal.SIGUSR1)
-        for _ in range(100):
-            pass
-        return 0
-
-    monkeypatch.setattr("embedrun.launch.start.start", start)
-    assert main([command, "-m", "model=a"]) == 143
 
 
 def a_run(name: str, *folders: str, state: str = "running", config: str = "{}") -> Path:
@@ -149,24 +105,3 @@ def test_a_finished_run_ends_with_model_page_and_what_to_type_next(capsys):
     with open_run_directory(make):
         pass
     assert capsys.readouterr().out.splitlines()[0] == "model   -"
-
-
-def test_a_run_is_compared_with_the_newest_finished_one_beside_it():
-    for name, state in (("1", "finished"), ("2", "finished"), ("3", "failed")):
-        a_run(name, state=state)
-    folder = a_run("4", "model")
-    assert next_steps(folder)[2] == "next    embedrun runs --diff outputs/toy/2 outputs/toy/4"
-    assert next_steps(folder)[1] == "report  embedrun report outputs/toy/4"  # it could not be written
-
-
-def test_a_tracker_says_its_own_command():
-    a_run("1", state="finished")
-    local = a_run("2", config="tracking: {tensorboard: true, wandb: null}")
-    assert next_steps(local)[2] == "next    tensorboard --logdir outputs/toy/2/tensorboard"
-    offline = a_run("a b", "wandb", "wandb/offline-run-1", config="tracking: {wandb: {mode: offline}}")
-    assert next_steps(offline)[2] == "next    wandb sync 'outputs/toy/a b'/wandb/offline-run-*"
-
-
-def test_an_evaluation_ends_with_the_model_that_was_scored():
-    folder = a_run("1", config="{model: 'some/model'}")
-    assert next_steps(folder)[::2] == ["model   some/model", "next    embedrun runs"]

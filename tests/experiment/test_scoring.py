@@ -1,21 +1,14 @@
 """Scores of a run: the pieces that are kept, those on dev rows, and the table shown."""
 
-import logging
 import math
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from embedrun.config import EvaluationConfig
 from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import scoring
-from embedrun.experiment.scoring import Kept, report, table
-from embedrun.rows import Rows
-from embedrun.store import Store
+from embedrun.experiment.scoring import Kept, table
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -93,24 +86,6 @@ def test_no_score_on_test_rows_is_left_and_dev_scores_stay_as_they_are():
     assert kept.notes == SENTEVAL.notes
 
 
-def test_the_own_dev_rows_come_first_and_asked_tasks_under_names_of_their_own():
-    bringing: Any = SimpleNamespace(sources=dict)
-    asked, store, how = {"own": bringing}, Store(Path("nowhere")), EvaluationConfig(tasks={})
-    dev = Rows("mine", "dev", "pair", {"left": ["a"], "right": ["b"]}, {"score": np.ones(1)})
-    found = scoring.dev_scorer(asked, dev, store, how)
-    assert list(found.tasks) == ["dev", "dev_tasks.own"]
-    assert (found.rows["dev"], found.rows["dev_tasks.own"]) == ({"heldout": dev}, {})
-    assert list(scoring.dev_scorer(asked, None, store, how).tasks) == ["dev_tasks.own"]
-
-
-def test_rows_of_test_splits_select_nothing():
-    def rows(split: str) -> Rows:
-        return Rows("sst2", split, "text", {"text": ["a"]}, {"category": np.array([0])})
-
-    found = scoring.selecting({"senteval": {"sst2_dev": rows("dev"), "sst2_test": rows("test")}})
-    assert list(found["senteval"]) == ["sst2_dev"]
-
-
 def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
     known = scoring.own_keys("toy")
     assert known == ["toy_dev/spearman", "toy_dev/spearman_clean"]
@@ -120,50 +95,8 @@ def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
     assert "(there are: toy_dev/spearman, toy_dev/spearman_clean)" in str(refused.value)
 
 
-@pytest.mark.realdata
-def test_an_unknown_score_of_a_task_is_refused_at_the_first_dev_score(embedrun, options):
-    tasks = "training.dev_tasks={geometry: {split: dev}}"
-    ended = embedrun("train", *options, tasks, "training.select_by=geometry_dev/uniform", "hydra.run.dir=run")
-    assert ended.code == 2
-    assert "no dev score 'geometry_dev/uniform'; did you mean 'geometry_dev/uniformity'?" in ended.err
-    assert not Path("run/checkpoints").exists()
-    assert not list(Path("run/.parts").glob("untrained-test/*.part"))  # which may take hours
-
-
-def test_scores_stand_beside_their_intervals():
-    lines = table({"a": 82.031, "b": 7.0}, {}, {"a": (80.0, 84.056)}).splitlines()
-    assert lines[0].split("  ") == ["score", "value", "   95 % interval"] or "95 % interval" in lines[0]
-    assert lines[2].split() == ["a", "82.03", "80.00", "to", "84.06"]
-    assert lines[3].split() == ["b", "7.00"]
-
-
 def test_trained_scores_stand_beside_the_untrained_ones():
     lines = table({"a": 82.5, "new": 1.0}, {"a": 80.0}, {}).splitlines()
     assert lines[0].split() == ["score", "before", "training", "trained", "difference"]
     assert lines[2].split() == ["a", "80.00", "82.50", "+2.50"]
     assert lines[3].split() == ["new", "-", "1.00", "-"]
-
-
-def test_a_clean_score_stands_there_only_where_it_is_another():
-    text = table({"a": 1.0, "a_clean": 1.0, "b": 2.0, "b_clean": 3.0}, {}, {})
-    assert "a_clean" not in text
-    assert "b_clean" in text
-
-
-def test_scores_that_are_not_shown_are_counted(capsys):
-    found = Scores({"a": 1.0, "a_clean": 2.0, "hidden": 3.0, "none": math.nan}, "a", shown=("a",))
-    report({"task": found}, {}, Path("run"))
-    said = capsys.readouterr()
-    assert "a_clean" in said.out
-    assert "hidden" not in said.out
-    assert said.out.splitlines()[-3:] == ["a_clean   2.00", "a × 100", ""]
-    assert "1 more score is in run/results.json" in said.err
-    assert "warning: none is undefined" in said.err
-
-
-def test_scores_are_printed_with_their_unit_and_logged(capsys, caplog):
-    caplog.set_level(logging.INFO, logger="embedrun")
-    report({"task": Scores({"toy/spearman": 50.0}, "toy/spearman")}, {}, Path("run"))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2:] == ["toy/spearman  50.00", "Spearman × 100", ""]
-    assert caplog.messages == lines[:-1]

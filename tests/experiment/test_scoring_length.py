@@ -1,21 +1,17 @@
 """Texts are trained on at one length, and scored at another: whole."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.length import scored_length
-from embedrun.backbone.shape import shape_of
-from embedrun.config import Checker, EvaluationConfig
 from embedrun.config.compose import composed
 from embedrun.config.decides import decisive
 from embedrun.config.options import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.config.request import Request
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.estimate import longest_scored
 from embedrun.experiment.plan import plan_evaluate
 from embedrun.prompt import Prompt
 from embedrun.runs.directory import config_hash
@@ -88,72 +84,13 @@ def config(*overrides: str, command: str = "train") -> dict:
     return dict(composed(Request(command, overrides)).config)
 
 
-SIMCSE = "+experiment=simcse_bert"
-
-
-def begun_before(plain: dict) -> dict:
-    return {**plain, "evaluation": {k: v for k, v in plain["evaluation"].items() if k != "max_length"}}
-
-
-@pytest.mark.parametrize(
-    ("overrides", "same"),
-    [
-        (("+experiment=angle_stsb",), True),  # 512 for both
-        (("+experiment=arccse_bert",), True),  # what the model says for both
-        ((SIMCSE,), False),  # 32, and 512 now
-        ((SIMCSE, "evaluation.max_length=32"), True),
-        ((SIMCSE, "evaluation.max_length=null"), False),
-    ],
-)
-def test_a_run_is_another_only_where_it_is_scored_at_another_length(overrides, same):
-    now = config(*overrides)
-    assert (config_hash(now) == config_hash(begun_before(now))) is same
-
-
 def test_the_short_form_of_an_evaluation_is_the_same_option():
     model = "model=google-bert/bert-base-uncased"
     short = config(model, "max_length=64", command="evaluate")
     long = config(model, "evaluation.max_length=64", command="evaluate")
-    assert config_hash(short) == config_hash(long) == config_hash(begun_before(short))
+    assert config_hash(short) == config_hash(long)
     assert plan_evaluate(short).config.evaluation.max_length == 64
     assert decisive(config(model, command="evaluate"))["max_length"] is None
     with pytest.raises(ConfigError, match=r"max_length: 64 is short for evaluation\.max_length, which is 32"):
         plan_evaluate(config(model, "max_length=64", "evaluation.max_length=32", command="evaluate"))
     plan_evaluate(config(model, "max_length=64", "evaluation.max_length=64", command="evaluate"))
-
-
-def test_the_price_of_scoring_knows_the_length():
-    backbone = BackboneConfig(name="x", max_length=32)
-    asked = Checker().build(EvaluationConfig, {"tasks": {}, "max_length": 64})
-    assert asked is not None
-    assert longest_scored(backbone, asked, None, None) == 64
-    none = EvaluationConfig(tasks={})
-    assert longest_scored(backbone, none, None, None) == 512
-    new = BackboneConfig(name=None, max_length=32, scratch=ScratchConfig(positions=900))
-    assert longest_scored(new, none, shape_of(new), None) == 900
-
-
-def results(folder: str) -> dict:
-    return json.loads((Path(folder) / "results.json").read_text())
-
-
-def test_a_run_trained_at_few_tokens_scores_alike_in_training_and_from_its_saved_files(embedrun):
-    rows = (
-        "dataset.train_rows=64",
-        "dataset.dev_rows=16",
-        "dataset.test_rows=64",
-        "gpu=cpu",
-        "gpu.threads=1",
-    )
-    run = ("+experiment=quickstart", "training.max_steps=3", "backbone.max_length=4", *rows)
-    assert embedrun("train", *run, "hydra.run.dir=whole").code == 0
-    assert embedrun("train", *run, "evaluation.max_length=4", "hydra.run.dir=cut").code == 0
-    own = ("evaluation=heldout", "dataset=toy", *rows)
-    assert embedrun("evaluate", "model=whole", *own, "hydra.run.dir=again").code == 0
-    assert embedrun("evaluate", "model=whole", "max_length=4", *own, "hydra.run.dir=short").code == 0
-    key = "toy_test/spearman"
-    whole, cut, again, short = (results(name) for name in ("whole", "cut", "again", "short"))
-    assert [one["notes"]["max_length"] for one in (whole, cut, again, short)] == [128, 4, 128, 4]
-    assert again["scores"][key] == pytest.approx(whole["scores"][key], abs=1e-6)
-    assert abs(short["scores"][key] - whole["scores"][key]) > 1
-    assert abs(whole["baseline"][key] - cut["baseline"][key]) > 1

@@ -12,7 +12,7 @@ import operations
 import pytest
 
 from embedrun.experiment import training
-from embedrun.experiment.training import Clock, ResumePoint, note_resume_point, start_from
+from embedrun.experiment.training import ResumePoint, note_resume_point, start_from
 from embedrun.runs.directory import Run
 from embedrun.training.loop import Selection, StepsDone
 from embedrun.training.processes import Processes
@@ -83,34 +83,3 @@ def test_the_model_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     assert set(last[:5]) == {f"fsync .tmp-model/{name}" for name in files}
     assert last[5:] == ["fsync .tmp-model", "rename .tmp-model", "fsync ."]
     assert (tmp_path / "model" / "pooling" / "config.json").is_file()
-
-
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    time = [100.0]
-    monkeypatch.setattr(training.time, "monotonic", lambda: time[0])
-    return time
-
-
-def test_seconds_are_those_of_all_attempts(now):
-    clock = Clock({"train": 10.0, "load": 1.5})
-    with clock.timed("train"):
-        now[0] += 2.25
-        assert clock.read() == {"train": 12.25, "load": 1.5}
-    now[0] += 50
-    with clock.timed("evaluate"):
-        now[0] += 1
-    assert clock.read() == {"train": 12.25, "load": 1.5, "evaluate": 1.0}
-
-
-def test_work_that_fails_took_its_time_too(now):
-    clock = Clock({})
-
-    def fail() -> None:
-        with clock.timed("train"):
-            now[0] += 3
-            raise ValueError
-
-    with pytest.raises(ValueError):  # noqa: PT011 - raised above
-        fail()
-    assert clock.read() == {"train": 3.0}

@@ -90,13 +90,6 @@ def test_a_job_that_ends_without_an_outcome_has_failed(child, script, how):
     assert outcome.code != 0
 
 
-def test_a_job_that_dies_before_it_reads_is_a_failed_job(child):
-    child("kill -9 $$", reads=False)
-    big = {"texts": "x" * 1_000_000}  # more than a pipe holds
-    outcome = run_in_child(Job("train", big), Path("outcome.json"))
-    assert "killed by signal 9" in (outcome.error or "")
-
-
 @pytest.mark.parametrize(
     ("number", "beside"), [(signal.SIGINT, ALONE), (signal.SIGTERM, BESIDE), (signal.SIGHUP, ALONE)]
 )
@@ -108,42 +101,12 @@ def test_a_signal_is_forwarded_to_the_job_which_has_time_to_save(child, number, 
     assert Path("saved").exists()
 
 
-def test_a_second_ctrl_c_leaves_a_job_that_does_not_end_a_moment_and_kills_it(child, monkeypatch):
-    monkeypatch.setattr(job, "MOMENT", 0.1)
-    twice = "(kill -2 $PPID; sleep 0.5; kill -2 $PPID)"
-    child(f"trap '' TERM INT; echo $$ > pid; {twice} & exec sleep 60")
-    began = time.monotonic()
-    with signals.raised(), pytest.raises(KeyboardInterrupt):
-        ran()
-    assert time.monotonic() - began < 5
-    assert not Path(f"/proc/{Path('pid').read_text().strip()}").exists()
-
-
 def test_a_job_is_ended_as_soon_as_it_is_said_and_its_outcome_still_counts(child):
     saves = "saves() { printf '{\"code\": 143}' > $OUT; exit 143; }; trap saves TERM; touch begun"
     child(f"{saves}; for turn in $(seq 200); do sleep 0.05; done")
     began = time.monotonic()
     assert ran(Beside(Path("job.log"), Path("begun").exists)) == Outcome(code=143)
     assert time.monotonic() - began < 5
-
-
-def test_what_a_job_prints_goes_behind_what_its_log_has(child, capfd):
-    log = Path("logs/job.log")
-    for word in ("one", "two"):
-        child(f"echo {word}; echo {word} >&2")
-        ran(Beside(log, nothing_ends_it))
-    assert log.read_text() == "one\none\ntwo\ntwo\n"
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_job_that_keeps_its_claim_outlives_the_process_that_started_it(child):
-    child("(sleep 1) &")  # what still runs has the lock, too
-    with open("lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        ran(Beside(Path("job.log"), nothing_ends_it, claim=file.fileno()))
-    with open("lock") as file, pytest.raises(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert json.loads(Path("got.json").read_text())["parent"] is None
 
 
 def test_a_claimed_job_is_run_by_one_process():
@@ -201,6 +164,22 @@ def test_a_signal_is_an_outcome_and_the_next_one_does_not_cut_short_its_writing(
     assert (written()["error"], written()["code"]) == ("interrupted", code)
 
 
-def test_a_child_whose_parent_has_died_does_nothing(described):
-    with pytest.raises(SystemExit, match="1"):
-        described(lambda *_: pytest.fail("began"), parent=os.getpid())  # which is not its parent
+def test_a_second_ctrl_c_leaves_a_job_that_does_not_end_a_moment_and_kills_it(child, monkeypatch):
+    monkeypatch.setattr(job, "MOMENT", 0.1)
+    twice = "(kill -2 $PPID; sleep 0.5; kill -2 $PPID)"
+    child(f"trap '' TERM INT; echo $$ > pid; {twice} & exec sleep 60")
+    began = time.monotonic()
+    with signals.raised(), pytest.raises(KeyboardInterrupt):
+        ran()
+    assert time.monotonic() - began < 5
+    assert not Path(f"/proc/{Path('pid').read_text().strip()}").exists()
+
+
+def test_a_job_that_keeps_its_claim_outlives_the_process_that_started_it(child):
+    child("(sleep 1) &")  # what still runs has the lock, too
+    with open("lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        ran(Beside(Path("job.log"), nothing_ends_it, claim=file.fileno()))
+    with open("lock") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert json.loads(Path("got.json").read_text())["parent"] is None

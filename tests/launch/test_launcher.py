@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -57,11 +56,6 @@ def test_a_launcher_that_is_not_installed_names_the_extra(refused, monkeypatch):
         assert f"hydra/launcher={name}: its plugin is not installed; pip install '.[{extra}]'" in said
 
 
-def test_what_a_launcher_pickles_needs_no_open_file():
-    ready = Work("/here/.jobs", 3, None, "/here")
-    assert pickle.loads(pickle.dumps(ready)) == ready
-
-
 def test_each_job_gets_its_own_file_and_outcomes_come_back_in_order(monkeypatch):
     def run(job, file, beside):
         assert beside is None
@@ -95,22 +89,6 @@ def test_joblib_runs_one_job_at_a_time_on_a_gpu_unless_told(monkeypatch, options
     (outcome,) = launcher.launch(request, [job], Path("a"))
     assert taken == [-1 if jobs is None else int(jobs)]
     assert outcome.error == "the launcher has lost it (seen)"
-
-
-def test_a_job_that_is_told_to_stop_before_it_starts_does_not(monkeypatch):
-    monkeypatch.setattr(launcher, "run_in_child", lambda *_: pytest.fail("started"))
-    ready = work(Path("jobs"))
-    Path("jobs", STOP).touch()
-    ready({"job": 0})
-    assert not Path("jobs", OUTCOME.format(0)).exists()
-
-
-def test_a_worker_whose_launcher_has_died_starts_nothing(monkeypatch):
-    monkeypatch.setattr(launcher, "run_in_child", lambda *_: pytest.fail("started"))
-    monkeypatch.setattr(launcher.signals, "ignore_terminal", lambda: None)
-    ready = work(Path("jobs"), parent=os.getpid() + 1)
-    with pytest.raises(SystemExit):
-        ready({"job": 0})
 
 
 def test_a_job_beside_others_ends_by_the_file_and_prints_into_its_log(monkeypatch, tmp_path):
@@ -163,26 +141,3 @@ def test_of_six_jobs_one_crashes_and_one_is_killed_and_the_next_time_does_those_
     assert "1 finished, 4 finished before, 1 failed" in ended.out
     assert "job 5: loss is nan" in ended.out
     assert not list(Path("outputs").rglob(".jobs*"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 143)])
-def test_ctrl_c_and_a_closed_terminal_let_running_jobs_save_and_start_no_other(here, options, number, code):
-    small = [one for one in options if "max_steps" not in one]
-    sweep = ["train", "-m", *small, "training.epochs=99999", "training.lr=1e-3,2e-3,3e-3", *JOINT]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "embedrun", *sweep],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    while process_of(1e-3) is None or process_of(2e-3) is None:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    os.killpg(process.pid, number)  # as a terminal does
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == code, err
-    assert "0 finished, 0 failed, 2 interrupted, 1 not started" in out
-    states = [json.loads(file.read_text())["state"] for file in Path("outputs").glob("*/2*/status.json")]
-    assert states == ["interrupted", "interrupted"]

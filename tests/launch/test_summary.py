@@ -1,14 +1,12 @@
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from made_jobs import record
 
-from embedrun.launch.summary import Result, Results, begin, draw, is_of, next_steps, result, text, write
-from embedrun.plot import Mean
+from embedrun.launch.summary import Result, Results, begin, is_of, result, text, write
 from embedrun.runs.directory import Outcome
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -68,11 +66,6 @@ def test_the_best_group_is_told_by_dev_and_not_by_test():
     assert not any(line.startswith("one seed") for line in said)
 
 
-def test_the_lowest_mean_is_best_where_the_runs_select_it():
-    results = Results([*seeds("1", 3, 5, lowest=True), *seeds("2", 2, 4, lowest=True)])
-    assert standings(results) == ["worse", "best"]
-
-
 @pytest.mark.parametrize(
     ("other", "standing"),
     [
@@ -107,58 +100,6 @@ def test_one_seed_without_an_interval_tells_no_best():
     assert standings(results) == [None, None, None]
     assert "no best by stsb_dev/spearman: one seed and no interval over rows" in text(results)
     assert "standing" not in text(results)
-
-
-def test_one_seed_beside_several_is_judged_by_its_own_interval():
-    several = seeds("2", 82, 84)
-    near = Results([job(0, "1", 80, seed=1, ends=(77, 83.5)), *several])
-    far = Results([job(1, "1", 80, seed=1, ends=(77, 82.5)), *several])
-    unknown = Results([job(2, "1", 80, seed=1), *several])
-    assert [standings(one)[0] for one in (near, far, unknown)] == ["tied", "worse", None]
-    assert unknown.best is None
-
-
-def test_after_a_sweep_comes_the_page_of_all_runs_and_how_the_best_compares_with_the_next():
-    several = Results([*seeds("1", 80, 82), *seeds("2", 90, 92), *seeds("3", 70, 72)])
-    assert next_steps(several) == [
-        "report  embedrun report outputs/x",
-        "next    embedrun runs --diff outputs/x/10 outputs/x/11 -- outputs/x/20 outputs/x/21",
-    ]
-    alone = Results([job(0, "1", 80), job(1, "2", 90), job(2, "3", None, None)])
-    assert next_steps(alone)[1] == "next    embedrun runs --diff outputs/x/0 outputs/x/1"
-    assert (
-        next_steps(Results(seeds("1", 80, 82, 84)))[1]
-        == "next    embedrun runs --diff outputs/x/10 outputs/x/11"
-    )
-    assert next_steps(Results([job(0, "1", 80), job(1, "2", None)]))[1] == "next    embedrun runs outputs/x"
-    assert next_steps(Results([job(0, "1", 80), replace(job(1, "2", None), state="interrupted")])) == []
-
-
-def test_without_dev_scores_it_is_the_main_score():
-    jobs = [
-        Result(number, (f"model={number}",), "finished", main=(TEST, value))
-        for number, value in ((0, 5.0), (1, 4.0))
-    ]
-    assert Results(jobs).metric == TEST
-    assert [group.scores for group in Results(jobs).groups] == [{"": 5.0}, {"": 4.0}]
-
-
-@pytest.mark.parametrize(
-    ("notes", "key"),
-    [({}, "toy_dev/spearman"), ({"selected_by": "senteval_dev/mr/accuracy"}, "senteval_dev/mr/accuracy"),
-     ({"selected_by": "toy_dev/spearman_clean"}, None)],
-)  # fmt: skip
-def test_the_dev_score_is_that_which_selected(notes, key):
-    scores = {"senteval_dev/mr/accuracy": 1.0, "toy_dev/spearman": 2.0}
-    Path("results.json").write_text(json.dumps({"scores": scores, "notes": notes}))
-    found = result(0, [], {}, Outcome("."))
-    assert found.dev == (None if key is None else (key, scores[key]))
-
-
-def test_a_failed_job_has_its_reason_below_the_table():
-    failed = Result(1, ("seed=2",), "failed", reason="out of \x1b[31mmemory")
-    said = text(Results([Result(0, ("seed=1",), "finished", main=(TEST, 5.0)), failed]))
-    assert said.splitlines()[-3:] == ["job 1: out of \ufffd[31mmemory", "", "1 finished, 1 failed"]
 
 
 @pytest.mark.parametrize(
@@ -215,39 +156,3 @@ def test_a_folder_knows_its_jobs():
     assert not is_of(Path("s"), "train", ["bb", "aa"])
     assert not is_of(Path("s"), "evaluate", ["aa", "bb"])
     assert not is_of(Path("t"), "train", ["aa", "bb"])
-
-
-@pytest.fixture
-def drawn(monkeypatch) -> list:
-    calls = []
-    monkeypatch.setattr("embedrun.plot.means", lambda *rest, **more: calls.append((rest, more)))
-    return calls
-
-
-def test_numbers_and_words_are_points_and_a_wide_range_is_logarithmic(drawn):
-    draw(Results([job(0, "1e-5", 1, ends=(0, 2)), job(1, "3.1e-4", 2, ends=(1, 3.5))]), Path("p"))
-    ((points, bars, *_), more) = drawn.pop()
-    assert [(point.value, point.ends) for point in points] == [(1e-5, (0, 2)), (3.1e-4, (1, 3.5))]
-    assert (bars, more["log"], more["height"]) == ("one seed: 95 % interval over rows", True, 2.5)
-    draw(Results([job(3, "big", 1), job(4, "1", 2), job(5, "2", None, None)]), Path("p"))
-    ((points, _, labels, path), more) = drawn[0]
-    assert points == [Mean("big", 1.0), Mean("1", 2.0)]
-    assert (labels, path.name) == (("training.lr", DEV), "training.lr.png")
-    assert more == {"log": False, "order": ["big", "1"], "height": None}
-
-
-def test_error_bars_are_the_deviation_over_seeds_and_no_option_is_the_seed(drawn):
-    first, *rest = seeds("1", 80, 81, 82)
-    first = job(first.number, "1", 80, seed=1, ends=(77.5, 82.5))
-    draw(Results([first, *rest, *seeds("2", 81, 83, 85)]), Path("p"))
-    ((points, bars, labels, _), more) = drawn[0]
-    assert points == [Mean(1.0, 81, (80, 82), "tied"), Mean(2.0, 83, (81, 85), "tied")]
-    assert bars == "mean and sd over seeds"
-    assert (len(drawn), labels[0]) == (1, "training.lr")
-    assert more["height"] == 5  # of the interval over rows of one run
-
-
-def test_one_score_and_one_group_draw_nothing(drawn):
-    draw(Results([job(0, "1", 1), job(1, "2", None, None)]), Path("p"))
-    draw(Results(seeds("1", 80, 81)), Path("p"))
-    assert drawn == []

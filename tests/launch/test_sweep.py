@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,11 @@ from made_jobs import KILLED, MadeJobs, record
 
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
-from embedrun.errors import ConfigError
 from embedrun.experiment.data import Fingerprints, digest
 from embedrun.files import only_writer
 from embedrun.launch import launcher, sweep
 from embedrun.launch.before import before
-from embedrun.launch.start import start
-from embedrun.launch.sweep import new_folder
 from embedrun.runs.directory import Outcome, Run
-from embedrun.runs.search import settled_for
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -65,18 +60,6 @@ def test_a_score_of_other_weights_and_an_unfinished_run_on_other_rows_do_not_cou
     latest = begun(config, {})
     latest.release()
     assert before("evaluate", config, None, Fingerprints()).unfinished == latest.path
-
-
-def test_in_a_named_directory_what_has_changed_is_said(config):
-    begun(config, {"toy/test": "of others", "model m": "of another"}, directory="a").release()
-    fault = before("evaluate", config, "a", Fingerprints()).fault
-    changed = "the rows of toy/test have changed and the files of m have changed"
-    assert fault == f"{changed} since a began; name another directory"
-    Path("b").mkdir()
-    (Path("b") / "thesis.tex").touch()
-    fault = before("train", {"name": "x"}, "b", Fingerprints()).fault or ""
-    assert "b exists and is not a run of this configuration" in fault
-    assert (Path("b") / "thesis.tex").exists()
 
 
 def test_a_named_directory_that_a_killed_run_left_makes_room_unless_other_files_are_in_it(config):
@@ -138,26 +121,6 @@ def test_what_has_finished_is_not_run_again_and_what_was_killed_resumes(embedrun
     assert jobs.seeds == [3, 4, 5, 4, 6]
     assert embedrun(*THREE, "--again").code == 0
     assert jobs.seeds == [3, 4, 5, 4, 6, 3, 4, 5]
-
-
-def test_a_job_resumes_with_the_model_that_it_was_found_by(embedrun, jobs, monkeypatch):
-    first = Path("outputs/first/a")
-    (first / "model").mkdir(parents=True)
-    (first / "status.json").write_text('{"state": "finished", "ended": "2026-01-01"}')
-    given = []
-
-    def run(job, *rest):
-        given.append(job.config["backbone"]["name"])
-        settled = settled_for(job.config, None)  # as the job's own process does
-        return jobs(replace(job, config=settled), *rest)
-
-    monkeypatch.setattr(launcher, "run_in_child", run)
-    named = (*SWEEP, "seed=3", "backbone.name=run:first", "backbone.scratch=null")
-    jobs.killed = lambda _: True
-    assert embedrun(*named).code == 1
-    jobs.killed = lambda _: False
-    assert embedrun(*named).code == 0
-    assert given == ["run:first", str(first.resolve())]
 
 
 def test_what_has_finished_with_other_code_or_rows_stays_and_is_run_again_with_the_reason(embedrun, jobs):
@@ -263,34 +226,6 @@ def test_what_a_multirun_cannot_do_is_refused(refused, typed, said):
     assert said in refused(*typed)
 
 
-def test_a_sweep_preset_needs_no_flag(embedrun, started, own):
-    hydra = "hydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n      seed: 3,4\n"
-    folder = own("experiment/seeds.yaml", f"# @package _global_\ndefaults: [quickstart]\n{hydra}")
-    assert embedrun("train", "experiment=seeds", "--config-dir", folder).code == 0
-    assert [job["config"]["seed"] for job in started] == [3, 4]
-
-
-def test_evaluate_and_annotate_have_multiruns_too(embedrun, started):
-    assert embedrun("evaluate", "-m", "model=a,b", "seed=3").code == 0
-    assert [job["config"]["model"] for job in started] == ["a", "b"]
-    assert embedrun("annotate", "-m", "teachers=[{name: x}]", "output=c,d").code == 0
-    assert [job["command"] for job in started] == ["evaluate", "evaluate", "annotate", "annotate"]
-    assert [path.name for path in Path("outputs").iterdir()] == ["evaluate"]  # annotate leaves no summary
-    with pytest.raises(ConfigError, match="embedrun collect: one at a time; leave out -m"):
-        start(Request("collect", ("output=x",), multirun=True), None)
-
-
-def test_a_sweep_directory_of_the_users_is_used_as_it_is(embedrun, started):
-    subdir = "hydra.sweep.subdir=seed${seed}"
-    Path("a/seed3").mkdir(parents=True)
-    again = ("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a", subdir)
-    assert embedrun(*again, "training.resume=auto").code == 0  # a job resumes what it finds there
-    assert [job["directory"] for job in started] == ["a/seed3", "a/seed4"]
-    # Hydra leaves nothing of its own; a run makes its directory itself.
-    files = {path.name for path in Path("a").iterdir()} - {"plots"}
-    assert files == {"seed3", "sweep.json", "summary.md", "summary.csv"}
-
-
 def test_a_sweep_directory_of_others_or_in_use_is_refused(refused, embedrun, started):
     Path("a").mkdir()
     Path("a/thesis.tex").touch()
@@ -301,11 +236,6 @@ def test_a_sweep_directory_of_others_or_in_use_is_refused(refused, embedrun, sta
         ended = embedrun(*named)
     assert (ended.code, "a: in use by another process" in ended.err) == (8, True)
     assert embedrun(*named).code == 0
-
-
-def test_each_multirun_has_a_folder_of_its_own():
-    folders = [new_folder(Path("outputs"), "now") for _ in range(3)]
-    assert [folder.name for folder in folders] == ["now", "now.2", "now.3"]
 
 
 @pytest.mark.slow

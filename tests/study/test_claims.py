@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from embedrun.study.claims import ALPHA, Claim, Estimate, Runs, Scored, decide, estimate
+from embedrun.study.claims import Claim, Estimate, Runs, Scored, decide, estimate
 
 EVEN = np.linspace(-1, 1, 2001)  # deviations of the resamples: mean 0, variance a third
 STILL = np.zeros(2001)
@@ -175,33 +175,3 @@ def test_where_nothing_differs_few_studies_have_a_verdict():
 @pytest.mark.slow
 def test_where_nothing_differs_at_most_the_nominal_share_of_studies_has_a_verdict():
     assert share_with_a_false_verdict(2000, seed=2) <= 0.065
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("worse", "better", "effect"),
-    [("mse", "raoe", 2.6), ("scored cosent", "scored angle", 1.6), ("sbert", "cosent", 22.0)],
-)
-def test_an_effect_is_found_at_the_planned_rate(worse: str, better: str, effect: float):
-    planned = planned_rate(worse, better, effect)
-    assert 0.6 < planned < 0.9
-    random = np.random.default_rng(3)
-    place = PAIRS.index((better, worse))
-    verdicts = [decide(CLAIMS, study(random, {worse: -effect}))[place].verdict for _ in range(1000)]
-    assert verdicts.count("yes") / 1000 == pytest.approx(planned, abs=0.05)
-
-
-def planned_rate(worse: str, better: str, effect: float) -> float:
-    """How often the claim should be decided, by the noncentral t and the true variances."""
-    (n, s, of_row, data), (other_n, other_s, other_of_row, other_data) = ROWS[better], ROWS[worse]
-    of_run, other_of_run = (min(OF_RUN, 0.3 * one) ** 2 for one in (s, other_s))
-    sides = [(n, s**2, of_run), (other_n, other_s**2, other_of_run)]
-    if data == other_data:  # runs of one seed share an order, which each takes to its own degree
-        sides = [(min(n, other_n), (s**2 + other_s**2) / 2 + (s - other_s) ** 2 / 2, of_run + other_of_run)]
-    rows = of_row**2 + other_of_row**2 + sum(run / n for n, _, run in sides)
-    variance = rows + sum(seeds / n for n, seeds, _ in sides)
-    shares = sum(((seeds + run) / n) ** 2 / (n - 1) for n, seeds, run in sides)
-    freedom = variance**2 / (shares + rows**2 / (DRAWS - 1))
-    fewest = min(n for n, _, _ in sides) - 1
-    critical = stats.t.isf(ALPHA / len(CLAIMS) / 2, min(freedom, 2 * fewest))
-    return float(stats.nct.sf(critical, freedom, effect / math.sqrt(variance)))

@@ -1,6 +1,5 @@
 """`scripts/study`: what is published of a run, the page made of it, and what is in the repository."""
 
-import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from embedrun.table.cells import Cells
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/results.md"
-RATES = ("3e-5", "1e-4", "3e-4")
 ANGLE, COSENT = "Labels/AnglE", "Labels/CoSENT"
 
 
@@ -30,8 +28,6 @@ FEW = (
     COSENT,
     "Labels/AnglE, weights of 2024",
     "Labels/AnglE without in-batch negatives",
-    "The teacher's scores/RAOE",
-    "The teacher's scores/RAOE, second stage on STS-B",
 )
 
 
@@ -120,38 +116,6 @@ def test_a_claim_is_decided_where_both_rows_are_there():
     assert "undecided; 0.30 could have been shown |" in page
 
 
-def test_the_share_that_the_rule_for_equal_texts_touches(tmp_path, monkeypatch):
-    rows = [("p", "h1"), ("q", "x"), ("p", "h2"), ("r", "r")]
-    (tmp_path / "nli").mkdir()
-    for name, own in (("snli", rows[:2]), ("mnli", rows[2:])):
-        with gzip.open(tmp_path / f"nli/{name}_train.jsonl.gz", "wt") as file:
-            for left, right in own:
-                file.write(json.dumps({"premise": left, "hypothesis": right, "label": 0}) + "\n")
-    monkeypatch.setenv("EMBEDRUN_DATA", str(tmp_path))
-    config = {"seed": 1, "training": {"batch_size": 4, "max_steps": 2, "batching": "random"}}
-    assert objectives.touched(config) == 0.75  # "p" stands twice and "r" on both sides of its pair
-    config["training"] |= {"batch_size": 2, "batching": "text_grouped"}
-    # Two batches: one of both "p", or "p" beside another and "p" beside the last.
-    assert objectives.touched(config) in (0.75, 0.25)
-
-
-def test_a_strict_claim_is_of_the_pairs_that_stage_two_has_not_seen():
-    second = "The teacher's scores/RAOE, second stage on STS-B"
-    first = "The teacher's scores/RAOE"
-    found = {
-        row: [
-            compared(
-                seed, score + seed / 10, strict=strict, **{"strict draws": [strict, strict + spread] * 200}
-            )
-            for seed in (1, 2, 3)
-        ]
-        for row, score, strict, spread in ((first, 70.0, 70.0, 0.1), (second, 72.0, 70.1, 0.2))
-    }
-    ((_, (gains, strictly)),) = objectives.decisions(found)
-    assert (gains.estimate.mean, gains.verdict) == (pytest.approx(2.0), "yes")
-    assert (strictly.estimate.mean, strictly.verdict) == (pytest.approx(0.1), "undecided")
-
-
 def test_the_best_dev_score_chooses_the_lr_and_another_one_is_named():
     # What was scored before training chooses none.
     runs = [tried(3e-5, 63.0, 61.0), tried(1e-4, 63.0, 62.5, 62.1), tried(3e-4, 63.0, 62.0)]
@@ -164,17 +128,6 @@ def test_the_best_dev_score_chooses_the_lr_and_another_one_is_named():
     assert line in page
     assert "| Labels: AnglE, weights of 2024 | - | - | 64.00 |" in page  # tried with one lr, and not compared
     assert page.count("weights of 2024") == 1
-
-
-def test_only_what_is_between_the_marks_is_made_anew():
-    text = f"# Results\n\n{objectives.BEGIN}\nold\n{objectives.END}\n\n## STS\n"
-    found = {ANGLE: [compared(1, 70.0)]}
-    new = objectives.renewed(text, found)
-    assert new.startswith("# Results\n\n")
-    assert new.endswith(f"{objectives.END}\n\n## STS\n")
-    assert objectives.page(found) in new
-    assert "old" not in new
-    assert objectives.renewed(new, found) == new
 
 
 @pytest.fixture
@@ -220,52 +173,6 @@ def test_what_is_published_of_a_run_has_no_folder_and_leaves_out_shared_pairs(sc
     assert "backbone.name=MINILM" in found["options"]
     assert str(scored_run) not in objectives.as_json(found)
     assert json.loads(objectives.as_json(found)) == found
-
-
-def test_the_last_checkpoint_is_scored_where_another_was_selected(scored_run, tmp_path, monkeypatch):
-    asked = []
-    stays = {"clean": dict.fromkeys(SETS, np.ones(10, bool))}
-    monkeypatch.setattr(objectives, "kept", lambda: stays)
-    monkeypatch.setattr(objectives, "ROOT", tmp_path)
-
-    def evaluated(*words: str) -> int:
-        asked.append(words)
-        folder = tmp_path / f"outputs/study_last_{scored_run.name}/now"
-        folder.parent.mkdir(parents=True)
-        scored_run.rename(folder)
-        return 0
-
-    monkeypatch.setattr(objectives, "embedrun", evaluated)
-    assert objectives.last(scored_run, [[0, 60.0], [50, 61.0], [188, 61.5]], 77.0) == 77.0
-    assert asked == []
-    # The first and the last of ten change places: 1 - 6 * (81 + 81) / 990.
-    found = objectives.last(scored_run, [[0, 60.0], [50, 61.0], [188, 60.5]], 77.0)
-    assert found == pytest.approx(100 * (1 - 6 * 162 / 990), abs=1e-4)
-    assert asked[0][1] == f"model={scored_run}/checkpoints/step-00000188"
-
-
-def test_a_published_cell_is_done_unless_its_configuration_has_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(objectives, "PUBLISHED", tmp_path)
-    cell = objectives.cells()[0]
-    assert objectives.done(cell) is None
-    cell.file.write_text(objectives.as_json({"identity": cell.slot.key}))
-    assert objectives.done(cell) == {"identity": cell.slot.key}
-    cell.file.write_text(objectives.as_json({"identity": "another"}))
-    assert objectives.done(cell) is None
-
-
-@pytest.mark.slow
-def test_cells_have_files_of_their_own_and_those_that_choose_come_first():
-    cells = objectives.cells()
-    assert len({cell.file for cell in cells}) == len(cells)
-    phases = [cell.phase for cell in cells]
-    assert phases == sorted(phases)
-    assert {cell.name for cell in cells if cell.phase == 1} == {f"raoe_s2_{lr}" for lr in RATES}
-    places = {(cell.name, cell.seed): place for place, cell in enumerate(cells)}
-    # What the second stage starts from is not one of the two that run beside it.
-    assert all(places["raoe_s2", seed] - places["raoe", seed] > 2 for seed in (1, 2, 3, 4, 5))
-    (both,) = [cell for cell in cells if cell.name == "cosent" and cell.seed == 1]
-    assert both.rows == (COSENT, "Labels/AnglE's cosine alone")
 
 
 def test_the_rows_of_every_claim_are_in_the_table_and_share_seeds():

@@ -74,12 +74,6 @@ def seeds(number: int = 3, rows: tuple[int, ...] = (0, 1, 2), seed: int = 0, **w
     return feed.batch(Draw(number, 0, np.array(rows))).views["one"].seeds.tolist()
 
 
-def test_dropout_seeds_follow_the_row_wherever_it_stands():
-    first, second, third = seeds()
-    assert seeds(rows=(2, 0)) == [third, first]
-    assert len({first, second, third}) == 3
-
-
 def test_dropout_seeds_differ_by_run_batch_view_and_draw_and_by_nothing_else():
     other = [seeds(seed=1), seeds(number=4), seeds(draw=1), seeds()]
     assert len({tuple(one) for one in other}) == 4
@@ -152,14 +146,6 @@ def test_masks_are_a_function_of_seed_epoch_and_row():
     assert once[0] not in (copies(epoch=1)[0][0], copies(seed=1)[0][0], once[2])
 
 
-def test_lengths_are_the_tokens_of_each_row_in_each_pass():
-    passes = {"left": Pass("left"), "right": Pass("right"), "short": Pass("right", max_length=1)}
-    prompts = {"left": Prompt("<{text}>")}
-    feed = Feed(ROWS, Tokenizer(), passes, [], prompts=prompts)
-    assert feed.lengths.tolist() == [[4, 1, 1], [3, 3, 1], [4, 1, 1]]
-    assert feed.lengths.dtype == np.int64
-
-
 def letters(texts: list[str], max_length: int | None, prompt: Prompt | None = None) -> TokenTable:
     """One token a letter."""
     ids = np.array([ord(letter) for text in texts for letter in text], dtype=np.int32)
@@ -174,20 +160,6 @@ def made(left: list[str], right: list[str], *, processes: int = 1, **options) ->
 
 def numbered(rows: int) -> list[str]:
     return [f"{row:03d}" for row in range(rows)]
-
-
-def drawn(order: Order, steps: int) -> list[list[int]]:
-    return [draw.rows.tolist() for step in range(1, steps + 1) for draw in order.batches(step)]
-
-
-def test_all_options_go_together():
-    left = ["a" * (1 + row % 16) + str(row // 2) for row in range(128)]
-    one = made(
-        left, numbered(128), batch_size=8, batching="length_grouped", batch_tokens=120, distinct_texts=True
-    )
-    for rows in drawn(one, 12):
-        assert len({left[row] for row in rows}) == len(rows)
-        assert sum(len(left[row]) + 3 for row in rows) <= 120
 
 
 def test_rows_above_the_budget_are_named():
@@ -236,14 +208,6 @@ def test_in_memory_every_text_is_encoded_once_and_before_it_is_asked_for():
     assert one.calls == [["a", "bb"]]
     assert teachers.vectors(torch.tensor([1, 1, 0])).tolist() == [[[2, 2]], [[2, 2]], [[1, 1]]]
     assert one.calls == [["a", "bb"]]
-
-
-def test_a_batch_at_a_time_only_its_own_texts_are_encoded():
-    one = Lengths(2)
-    teachers = Teachers([one], ["a", "bb", "ccc"], in_memory=False)  # type: ignore[list-item]
-    assert one.calls == []
-    teachers.vectors(torch.tensor([1]))
-    assert one.calls == [["bb"]]
 
 
 def test_teachers_are_frozen_and_have_no_dropout():

@@ -11,7 +11,7 @@ from whole_step import MIXES, ROWS, Trial, assert_equal_gradients
 
 from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.errors import ConfigError
-from embedrun.training.gradient import problems, using
+from embedrun.training.gradient import problems
 from embedrun.training.order import Draw
 from embedrun.training.step import Stepper
 
@@ -21,19 +21,6 @@ def test_parts_of_any_size_give_the_gradient_of_the_whole_batch(mix: str):
     whole = Trial(mix).step()
     for size in (1, 3):
         assert_equal_gradients(Trial(mix, size).step(), whole, bar=1e-12)
-
-
-@pytest.mark.parametrize("mix", ["raoe", "arccse", "sbert"])
-def test_the_gradient_in_two_halves_is_that_of_one_graph_to_the_last_bit(mix: str):
-    # As it was before the backward pass was divided at the vectors.
-    trial, one = Trial(mix), Trial(mix)
-    found, stepper = trial.step(), one.stepper
-    vectors = stepper._gradient.encode(one.batch, slice(None))
-    loss, _ = one.mix(vectors, stepper._targets(one.batch))
-    loss.backward()
-    for name, weight in stepper.trained.named_parameters():
-        assert (weight.grad is None) == (name not in found)
-        assert weight.grad is None or torch.equal(weight.grad, found[name]), name
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
@@ -74,29 +61,10 @@ def test_the_shares_of_the_gradient_add_up_whatever_the_size_of_the_parts():
     assert shares[2] == pytest.approx(shares[0])
 
 
-def test_parts_agree_with_the_whole_batch_under_autocast():
-    trials = [Trial("angle", size, precision="bf16") for size in (ROWS, 2)]
-    for trial in trials:
-        trial.encoder.float()  # autocast leaves float64 as it is
-    whole, parts = (trial.step() for trial in trials)
-    # The whole is computed without padding and parts of two rows with it: each is within 0.06 of float64.
-    assert_equal_gradients(parts, whole, bar=0.1)
-    exact = Trial("angle").step()
-    assert abs(whole["loss"] / exact["loss"] - 1) > 1e-5  # or the pass was not in bfloat16
-
-
 def test_a_backbone_without_dropout_has_no_second_view_of_a_text():
     trial = Trial("simcse_unsupervised", dropout=0.0)
     with pytest.raises(ConfigError, match="text and text#1 are passes of one text"):
         trial.stepper.rehearse(trial.batch)
-
-
-def test_a_rehearsal_leaves_no_trace():
-    trial = Trial("simcse_unsupervised", None)
-    before = torch.get_rng_state()
-    trial.stepper.rehearse(trial.batch)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert all(weight.grad is None for weight in trial.encoder.parameters())
 
 
 @pytest.mark.parametrize(
@@ -114,21 +82,6 @@ def test_a_rehearsal_leaves_no_trace():
 def test_what_cannot_be_compiled(training, processes, adapter, problem):
     found = problems(TrainingConfig(**training), adapter, processes=processes)
     assert [text.startswith(problem or "") for text in found] == ([True] if problem else [])
-
-
-def test_a_model_that_cannot_be_compiled_is_refused_in_one_line():
-    from torch._dynamo.exc import TorchDynamoException
-
-    def forward(_: object) -> None:
-        raise TorchDynamoException("no way\nand much more")
-
-    model = torch.nn.Linear(1, 1)
-    with (
-        pytest.raises(ConfigError, match=r"cannot be compiled here \(no way\); leave it false$"),
-        using(model, forward),
-    ):
-        model(torch.ones(1))
-    assert "forward" not in vars(model)
 
 
 def compiled(trial: Trial) -> Trial:

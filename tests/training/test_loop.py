@@ -163,24 +163,6 @@ def trial(tmp_path: Path) -> Callable[..., Trial]:
     return lambda *, name="run", **options: Trial(tmp_path / name, **options)
 
 
-def test_thirty_steps_lower_the_loss_and_raise_the_dev_score(trial):
-    one = trial()
-    untrained = one.dev()[METRIC]
-    assert one.run() == 30
-    loss = one.metrics("train", "loss")
-    assert loss[30] < 0.8 * loss[1]
-    assert one.selection.best > untrained
-
-
-def test_two_runs_give_the_same_bytes_and_the_same_weights(trial):
-    first, second = trial(name="first"), trial(name="second")
-    first.run()
-    torch.rand(7)  # whatever else was drawn meanwhile
-    second.run()
-    assert (first.folder / "metrics.jsonl").read_bytes() == (second.folder / "metrics.jsonl").read_bytes()
-    assert torch.equal(first.encoder.linear.weight, second.encoder.linear.weight)
-
-
 def test_the_best_checkpoint_is_the_one_in_the_encoder_at_the_end(trial):
     one = trial(dev=[1.0, 3.0, 2.0])
     one.run()
@@ -251,19 +233,6 @@ def test_a_stopped_run_ends_as_one_that_was_not(trial, whole, stop, step):
     assert {**found, "published": 0} == {**whole, "published": 0}
 
 
-def test_a_second_ctrl_c_leaves_at_once_and_the_last_checkpoint_stands(trial):
-    one = trial()
-
-    def twice() -> None:
-        signalled(signal.SIGINT)
-        signalled(signal.SIGINT)
-        pytest.fail("waited for the step")
-
-    with pytest.raises(KeyboardInterrupt):
-        one.at(12, twice).run()
-    assert published(one.parts.checkpoints) == [10]
-
-
 @pytest.mark.parametrize("during", ["the step", "the score"])
 @pytest.mark.parametrize("step", [10, 30])
 def test_a_score_that_a_signal_kept_back_is_made_up_for(trial, whole, step, during):
@@ -288,24 +257,6 @@ def test_a_score_that_a_signal_kept_back_is_made_up_for(trial, whole, step, duri
     second = trial(save_every=7).go_on()
     second.run()
     assert {**second.result(), "published": 0} == {**whole, "published": 0}
-
-
-class Larger(Processes):
-    """The first of two processes, whose second has run out of memory after some steps."""
-
-    def __init__(self, size: int) -> None:
-        self.rank, self.size, self.given = 0, 1, size
-
-    def least(self, number: int) -> int:
-        return min(number, self.given)
-
-
-def test_a_checkpoint_holds_the_rows_that_the_process_with_the_least_memory_encodes_at_a_time(trial, capsys):
-    one = trial(seeded_dropout=True)
-    one.parts.processes = Larger(4)
-    one.run()
-    assert capsys.readouterr().err.count("out of memory in another process: from here on 4 rows") == 1
-    assert one.go_on().parts.stepper.state()["micro_batch_size"] == 4
 
 
 @pytest.mark.parametrize(
@@ -375,27 +326,9 @@ def test_speed_counts_rows_and_tokens_of_all_views_since_the_last_line(tmp_path,
     assert second == {"step": 2, "time": 3, "rows_per_second": 1, "tokens_per_second": 12, "memory": 1024}
 
 
-def test_a_pause_is_left_out_of_the_speed_but_not_out_of_the_time(tmp_path, clock):
-    meter = Meter(Tracker(tmp_path), 10)
-    meter.count(batch(1, 1, 1, 1))
-    clock[0] += 1
-    with meter.paused():
-        clock[0] += 50
-    clock[0] += 1
-    meter.write(1, 0.1, {}, None)
-    (line,) = speeds(tmp_path)
-    assert (line["rows_per_second"], line["time"]) == (2, 52)
-
-
 def offered(*values: float, **options) -> tuple[Selection, list[bool]]:
     selection = Selection("stsb_dev/spearman", **options)
     return selection, [selection.offer(10 * (index + 1), value) for index, value in enumerate(values)]
-
-
-def test_an_undefined_score_is_never_the_best():
-    selection, taken = offered(math.nan, 1.0, math.nan)
-    assert (selection.step, selection.best) == (20, 1.0)
-    assert taken == [False, True, False]
 
 
 def test_a_selection_goes_on_from_its_state_as_json_holds_it():

@@ -1,16 +1,15 @@
 """Memory that runs out at any moment of a step changes how much is encoded at a time, and nothing else."""
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from whole_step import ROWS, Trial, assert_equal_gradients
+from whole_step import Trial, assert_equal_gradients
 
 from embedrun.errors import RunFailed
 from embedrun.training import memory
-from embedrun.training.memory import Parts, ran_out, tried
+from embedrun.training.memory import Parts, ran_out
 
 BAR = 1e-12
 ON_A_CPU = (
@@ -56,13 +55,6 @@ def test_parts_that_do_not_fit_are_halved_and_the_gradient_stays(call: int, whol
     trial = fail_encoding(Trial("raoe", 3), call)
     assert_equal_gradients(trial.step(), whole, BAR)
     assert trial.stepper.parts.size == 1
-
-
-@pytest.mark.parametrize("size", [ROWS, 3])
-def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(size: int, whole):
-    trial = fail_backward(Trial("raoe", size), 1 if size == ROWS else 2)
-    assert_equal_gradients(trial.step(), whole, BAR)
-    assert trial.stepper.parts.size == size // 2
 
 
 def test_losses_that_do_not_fit_by_themselves_end_the_run():
@@ -126,27 +118,11 @@ def test_no_more_rows_are_encoded_at_a_time_than_another_process_can(capsys):
     ("fault", "expected"),
     [
         (torch.OutOfMemoryError("CUDA out of memory."), True),
-        (MemoryError(), True),
         (RuntimeError(ON_A_CPU), True),
-        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
         (RuntimeError("NCCL error: unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'"), True),
-        (RuntimeError("[enforce fail at alloc_cpu.cpp:9] data. can't allocate memory: you tried"), True),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
-        (ValueError("not enough memory"), False),
     ],
 )
 def test_what_counts_as_out_of_memory(fault: Exception, expected: bool):
     assert ran_out(fault) is expected
-
-
-def test_nothing_that_failed_is_held():
-    held = []
-
-    def work() -> None:
-        tensor = torch.ones(3)
-        held.append(weakref.ref(tensor))
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    assert tried(work) is None
-    assert held[0]() is None

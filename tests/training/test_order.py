@@ -4,7 +4,6 @@ What holds for the batches of any data set, with any of the options.
 """
 
 import itertools
-import time
 
 import numpy as np
 from hypothesis import assume, given, settings
@@ -17,20 +16,8 @@ def order(rows: int = 10, batch_size: int = 3, accumulate: int = 1, seed: int = 
     return Order(rows=rows, batch_size=batch_size, accumulate=accumulate, seed=seed)
 
 
-def uneven(accumulate: int = 1, seed: int = 7) -> Order:
-    """Forty rows of 1 to 40 tokens; an epoch has 9 to 11 batches of 90 tokens."""
-    lengths = np.arange(1, 41)[:, None]
-    return Order(40, 8, accumulate, seed, batch_tokens=90, lengths=lengths)
-
-
 def batches(of: Order, steps: range) -> list[list[int]]:
     return [draw.rows.tolist() for step in steps for draw in of.batches(step)]
-
-
-def test_a_step_is_the_same_whatever_came_before_it():
-    forwards = {step: batches(order(), range(step, step + 1)) for step in range(1, 30)}
-    backwards = {step: batches(order(), range(step, step + 1)) for step in range(29, 0, -1)}
-    assert forwards == backwards
 
 
 def test_each_row_comes_once_an_epoch_and_the_rest_is_left_out():
@@ -40,13 +27,6 @@ def test_each_row_comes_once_an_epoch_and_the_rest_is_left_out():
     assert len(set(seen)) == 9
     assert set(seen) < set(range(10))
     assert order(rows=10, batch_size=3).left_out(0) == 1
-
-
-def test_less_than_a_batch_is_one_batch_of_all_rows():
-    few = order(rows=2, batch_size=32)
-    (draw,) = few.batches(1)
-    assert sorted(draw.rows.tolist()) == [0, 1]
-    assert few.steps(3, None) == 3
 
 
 def test_the_number_of_steps_by_hand():
@@ -62,22 +42,6 @@ def test_the_order_of_one_seed_stays_what_it_is():
     # A run can be repeated only while this does not change.
     expected = np.random.default_rng(np.random.SeedSequence([7, 0])).permutation(10)[:3].tolist()
     assert order().batches(1)[0].rows.tolist() == expected
-
-
-def test_batches_are_numbered_through_the_run_and_know_their_epoch():
-    one = order(rows=10, batch_size=3, accumulate=2)  # 3 batches an epoch
-    draws = [(draw.number, draw.epoch) for step in (1, 2, 3) for draw in one.batches(step)]
-    assert draws == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1)]
-
-
-def test_where_epochs_differ_in_batches_their_steps_add_up():
-    counts = [uneven(seed=seed).steps(1, None) for seed in range(20)]
-    assert len(set(counts)) > 1
-    one = uneven()
-    draws = [draw for step in range(1, one.steps(3, None) + 1) for draw in one.batches(step)]
-    assert [draw.number for draw in draws] == list(range(len(draws)))
-    each = [sum(draw.epoch == epoch for draw in draws) for epoch in range(4)]
-    assert each == [one.steps(1, None), one.steps(2, None) - each[0], len(draws) - sum(each[:2]), 0]
 
 
 def test_marks_by_hand():
@@ -154,17 +118,6 @@ def test_a_row_that_is_too_long_closes_the_batch_and_one_with_its_text_does_not(
     assert found.begun == [1, 3]
 
 
-def test_time_does_not_grow_with_the_rows_that_wait():
-    rows = 30_000
-    texts = np.arange(2 * rows).reshape(rows, 2)  # (rows, 2)
-    texts[: 2 * rows // 3, 0] = -1  # two of three rows share a text, so 16,000 of them wait in the end
-    order = np.random.default_rng(0).permutation(rows)
-    started = time.process_time()
-    found = fill(order, 4, texts=texts)
-    assert len(found.batches) in range(3300, 3400)  # one row with it and three without
-    assert time.process_time() - started < 3  # 0.05 s on an idle core; to look at each in turn takes a minute
-
-
 EPOCHS = 3
 
 
@@ -228,35 +181,3 @@ def test_no_row_comes_twice_in_an_epoch_and_those_left_out_are_counted(order: Or
         assert set(seen) <= set(range(order.rows))
         if epoch < EPOCHS - 1:  # the last may end amid a step
             assert len(seen) == order.rows - order.left_out(epoch)
-
-
-@given(orders(), st.booleans())
-@settings(max_examples=100, deadline=None)
-def test_no_row_that_is_left_could_be_in_the_batch_that_was_not_filled(order: Order, limited: bool):
-    assert order.lengths is not None
-    assert order.texts is not None
-    tokens = order.lengths.sum(axis=1)  # (rows,)
-    budget = 3 * int(tokens.max()) if limited else None
-    rows = np.arange(order.rows)
-    found = fill(rows, order.batch_size, lengths=tokens, budget=budget, texts=order.texts)
-    kept = [row for batch in (*found.batches, found.begun) for row in batch]
-    assert len(set(kept)) == len(kept)
-    assert len(found.begun) < order.batch_size
-    taken = set(order.texts[found.begun].ravel().tolist())
-    assert all(not taken.isdisjoint(order.texts[row].tolist()) for row in set(rows.tolist()) - set(kept))
-
-
-@given(orders())
-@settings(max_examples=100, deadline=None)
-def test_epochs_and_marks_follow_the_draws(order: Order):
-    assume(usable(order))
-    steps = order.steps(EPOCHS, None)
-    epochs = [order.epoch(step) for step in range(steps + 1)]
-    assert epochs[0] == 0
-    assert all(one < other for one, other in itertools.pairwise(epochs))
-    numbers = [number for number, _, _ in draws(order)]
-    of = [epoch for _, epoch, _ in draws(order)]
-    last = [number for number, epoch, later in zip(numbers, of, of[1:], strict=False) if epoch != later]
-    ends = {number // order.accumulate + 1 for number in last}
-    assert ends <= order.marks(steps, 1) <= ends | {steps}
-    assert order.marks(steps, 1) <= order.marks(steps, 3)

@@ -9,7 +9,7 @@ from whole_step import MIXES, Trial, assert_equal_gradients
 
 from embedrun.errors import ConfigError, RunFailed
 from embedrun.training import processes as module
-from embedrun.training.processes import LostContact, Processes, compared
+from embedrun.training.processes import LostContact, Processes
 
 
 def alone(rank: int = 0, size: int = 1) -> Processes:
@@ -67,46 +67,6 @@ def test_fewer_rows_than_processes_are_refused():
         alone(0, 3).own(2)
 
 
-def test_one_process_gathers_nothing_and_adds_nothing_up():
-    vectors = {"left": torch.ones(2, 3)}
-    assert alone().gather(vectors, 2) is vectors
-    weight = torch.nn.Parameter(torch.ones(1))
-    weight.grad = torch.tensor([5.0])
-    alone().add_up([weight], [weight])
-    assert weight.grad.tolist() == [5.0]
-
-
-def test_one_process_asks_nobody():
-    one = alone()
-    assert [one.any(True), one.any(False)] == [True, False]
-    assert one.share([1.0]) == [1.0]
-    assert one.least(3) == 3
-    assert one.differ("anything") is False
-    one.part()
-    assert one.size == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            "[/src/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:7. This means much.\nmore",
-            "Connection closed by peer [127.0.0.1]:7",
-        ),
-        ("NCCL error", "NCCL error"),
-    ],
-)
-def test_a_failure_of_several_together_is_a_lost_contact(text: str, told: str):
-    with pytest.raises(LostContact) as caught, module._together():
-        raise RuntimeError(text)
-    assert str(caught.value) == f"another process of this run has ended or cannot be reached ({told})"
-
-
-def test_memory_that_runs_out_is_a_failure_of_ones_own():
-    with pytest.raises(torch.OutOfMemoryError), module._together():
-        raise torch.OutOfMemoryError("full")
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -120,11 +80,6 @@ def test_memory_that_runs_out_in_an_exchange_is_a_failure_of_ones_own(text: str,
     assert not isinstance(caught.value, LostContact)
     assert caught.value.exit_code == 6
     assert str(caught.value).startswith(f"out of memory between the processes ({told}")
-
-
-def test_all_rows_of_a_batch_are_compared_whatever_the_number_of_processes():
-    assert compared(512, 4) == "512 rows over 4 processes, each anchor is compared with 511 others"
-    assert compared(1024, 2) == "1,024 rows over 2 processes, each anchor is compared with 1,023 others"
 
 
 def test_gradients_are_added_up_in_buckets_of_one_type(monkeypatch: pytest.MonkeyPatch):

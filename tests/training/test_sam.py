@@ -1,9 +1,7 @@
 """Sharpness-aware minimisation, by hand, on a function with minima of two kinds, and in a whole step."""
 
 import math
-import multiprocessing
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,13 +73,6 @@ def test_a_step_by_hand():
     assert place(one) == pytest.approx([1 - 0.1 * 3.9 / 4.9, 1 - 0.1 * 5.6 / 6.6])
 
 
-def test_where_the_gradient_is_zero_nothing_moves():
-    one = walker(ellipse, (0.0, 0.0), optimizer="sam", sam_rho=0.5)
-    values = one.take(1, 10, [POINT])
-    assert float(values["sam/loss_nearby"]) == 0
-    assert place(one) == [0, 0]
-
-
 def test_weights_come_back_to_the_last_bit_also_after_a_failure():
     generator = torch.Generator().manual_seed(0)
     weight = nn.Parameter(torch.rand(50, generator=generator))
@@ -130,43 +121,3 @@ def test_both_gradients_drop_the_same_and_hardly_nearby_is_adamw(size: int | Non
     state = found[0].pop("state")
     assert torch.equal(found[1].pop("state"), state)  # and what is drawn next is what AdamW would draw
     assert_equal_gradients(found[1], found[0], bar=1e-7)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("counted")
-def test_two_processes_take_the_step_of_one_also_where_memory_runs_out_on_one(tmp_path: Path):
-    whole = trial("raoe").step()
-    context = multiprocessing.get_context("spawn")
-    started = [context.Process(target=join, args=(rank, str(tmp_path))) for rank in range(2)]
-    for process in started:
-        process.start()
-    for process in started:
-        process.join(timeout=120)
-        assert process.exitcode == 0
-    found = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
-    assert_equal_gradients(found[0], whole, bar=1e-10)
-    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
-
-
-def failing(work: Callable[..., Tensor], call: int) -> Callable[..., Tensor]:
-    """The same work, but memory runs out at this call, from 1."""
-    calls = iter(range(1, 1000))
-
-    def worked(*arguments: object, **options: object) -> Tensor:
-        if next(calls) == call:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return work(*arguments, **options)
-
-    return worked
-
-
-def join(rank: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    meeting = f"file://{folder}/meeting"
-    torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-    one = trial("raoe", 2)
-    if rank == 1:  # the second part of three rows, encoded again after the vectors have been exchanged
-        one.encoder.forward = failing(one.encoder.forward, call=4)  # type: ignore[method-assign]
-    torch.save(one.step(), Path(folder) / f"{rank}.pt")
-    assert one.stepper.parts.size == (2, 1)[rank]
-    torch.distributed.destroy_process_group()

@@ -19,13 +19,6 @@ from embedrun.gpu import Compute
 from embedrun.training.step import NonFinite, Stepper, build, learning_rate
 
 
-def test_an_encoder_without_a_weight_to_train_is_refused():
-    encoder = OneWeight()
-    encoder.weight.requires_grad_(False)
-    with pytest.raises(ConfigError, match="none of its weights can be trained; give it an adapter"):
-        Stepper(encoder, MeanProduct(), CPU, TrainingConfig())  # type: ignore[arg-type]
-
-
 def test_two_accumulated_steps_give_the_weights_of_adam_on_the_mean_loss():
     steps = [[batch([2], [1.0]), batch([3], [1.0])], [batch([1], [-4.0]), batch([2], [1.0])]]
     one = stepper()
@@ -54,21 +47,6 @@ def test_clipping_limits_the_gradient_and_the_norm_is_reported_before_it(monkeyp
     values = one.take(1, 10, [batch([5], [1.0])])
     assert float(values["gradient_norm"]) == pytest.approx(5)
     assert seen == [pytest.approx(kept, rel=1e-5)]
-
-
-def test_weights_of_the_loss_are_trained_as_well():
-    class Scaled(MeanProduct):
-        def __init__(self) -> None:
-            super().__init__()
-            self.scale = nn.Parameter(torch.tensor([[1.0]]))
-
-        def forward(self, embeddings, targets):
-            loss, terms = super().forward(embeddings, targets)
-            return loss * self.scale.sum(), terms
-
-    one = Stepper(OneWeight(), Scaled(), CPU, TrainingConfig(lr=0.1, warmup_ratio=0.0))  # type: ignore[arg-type]
-    one.take(1, 10, [batch([2], [1.0])])
-    assert one.trained["mix"].scale.item() == pytest.approx(0.9)  # type: ignore[union-attr]
 
 
 def test_the_forward_pass_runs_in_the_training_precision_and_weights_stay_float32():
@@ -122,15 +100,6 @@ def test_tensorfloat_is_for_the_backbone_alone_forward_and_backward(precision: s
     assert not rounded()
 
 
-def test_options_that_do_not_go_together_are_refused_in_one_go():
-    config = TrainingConfig(optimizer="sam", micro_batch_size=2, seeded_dropout=False)
-    with pytest.raises(ConfigError) as refused:
-        Stepper(OneWeight(), MeanProduct(), Compute(torch.device("cpu"), "fp16"), config)  # type: ignore[arg-type]
-    assert [problem.split(":")[0] for problem in refused.value.problems] == [
-        "training.optimizer", "training.seeded_dropout"
-    ]  # fmt: skip
-
-
 def rates(steps: int, **options) -> dict[int, float]:
     config = TrainingConfig(lr=1.0, **options)
     return {step: learning_rate(step, steps, config) for step in range(1, steps + 1)}
@@ -172,28 +141,6 @@ def test_weights_decay_and_biases_and_norms_do_not():
     assert {names[id(weight)] for weight in decayed["params"]} == {"embedding.weight", "linear.weight"}
     assert plain["weight_decay"] == 0
     assert {names[id(weight)] for weight in plain["params"]} == {"linear.bias", "norm.weight", "norm.bias"}
-
-
-def trained(fused: bool | None) -> list[torch.Tensor]:
-    """The weights after three steps of AdamW on fixed gradients."""
-    torch.manual_seed(0)
-    layer = nn.Linear(37, 5)
-    adamw = build([layer], TrainingConfig(lr=0.1, weight_decay=0.1))
-    if fused is not None:
-        groups = [{**group, "fused": fused} for group in adamw.param_groups]
-        adamw = torch.optim.AdamW(groups)
-    for step in range(3):
-        for parameter in layer.parameters():
-            parameter.grad = torch.sin(parameter.detach() * 50 + step)
-        adamw.step()
-    return [weight.detach() for weight in layer.parameters()]
-
-
-def test_the_fused_kernel_is_used_repeats_itself_and_does_what_the_plain_one_does():
-    assert build([nn.Linear(1, 1)], TrainingConfig()).param_groups[0]["fused"]
-    for one, again, plain in zip(trained(None), trained(None), trained(False), strict=True):
-        assert torch.equal(one, again)
-        torch.testing.assert_close(one, plain, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
@@ -281,3 +228,10 @@ def test_a_stepper_goes_on_from_its_state():
     assert other.scaler.get_scale() == 256
     assert other.take(3, 10, TOO_LARGE)["skipped"] == 3
     assert other.state()["skipped_in_a_row"] == 3
+
+
+def test_an_encoder_without_a_weight_to_train_is_refused():
+    encoder = OneWeight()
+    encoder.weight.requires_grad_(False)
+    with pytest.raises(ConfigError, match="none of its weights can be trained; give it an adapter"):
+        Stepper(encoder, MeanProduct(), CPU, TrainingConfig())  # type: ignore[arg-type]

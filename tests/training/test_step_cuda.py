@@ -9,8 +9,6 @@ import torch
 from bert_shaped import BASE, batch, gradient, stepper
 from torch import Tensor
 
-from embedrun import gpu
-from embedrun.config import GpuConfig
 from embedrun.training.step import Stepper
 
 pytestmark = pytest.mark.gpu
@@ -66,41 +64,6 @@ def test_sixteen_bits_are_near_float32_and_weights_stay_in_float32(precision: st
     assert {weight.dtype for weight in one.trained.parameters()} == {torch.float32}
 
 
-def test_tensorfloat_is_near_float32_is_not_it_and_is_off_afterwards():
-    exact, expected, _ = taken(make("fp32", dropout=0.0, clip=None))
-    loss, found, _ = taken(make("tf32", dropout=0.0, clip=None))
-    assert loss == pytest.approx(exact, rel=0.01)
-    assert not torch.equal(found, expected)
-    assert not torch.backends.cuda.matmul.allow_tf32
-
-
-@pytest.fixture
-def deterministic() -> Iterator[None]:
-    before = torch.backends.cudnn.allow_tf32
-    gpu.start(GpuConfig(device="auto", deterministic=True, threads=1))
-    yield
-    torch.use_deterministic_algorithms(False)
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = False, before
-
-
-def weights_after(one: Stepper, steps: range) -> list[Tensor]:
-    start = [weight.detach().clone() for weight in one.trained.parameters()]
-    for step in steps:
-        one.take(step, 10, [batch(ROWS, step)])
-    assert not all(map(torch.equal, start, one.trained.parameters()))
-    return [weight.detach().cpu() for weight in one.trained.parameters()]
-
-
-@pytest.mark.parametrize("micro_batch_size", [None, PART])
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_deterministic_steps_repeat_to_the_last_bit(deterministic, precision: str, micro_batch_size):
-    found = []
-    for _ in range(2):
-        torch.manual_seed(3)
-        found.append(weights_after(make(precision, micro_batch_size=micro_batch_size), range(1, 9)))
-    assert all(torch.equal(one, again) for one, again in zip(*found, strict=True))
-
-
 def test_a_batch_that_does_not_fit_goes_on_in_parts():
     _, whole, most = taken(make("bf16", seeded_dropout=True, clip=None))
     gc.collect()
@@ -115,21 +78,3 @@ def test_a_batch_that_does_not_fit_goes_on_in_parts():
     assert one.parts.size is not None
     assert one.parts.size < ROWS
     assert_close(found, whole, bar=0.1)
-
-
-def test_both_gradients_of_sam_drop_the_same():
-    found = []
-    for optimizer in ("adamw", "sam"):
-        torch.manual_seed(3)
-        found.append(taken(make("fp32", optimizer=optimizer, sam_rho=1e-6, clip=None))[1])
-    assert_close(found[1], found[0], bar=1e-2)
-
-
-def test_the_optimizer_is_fused():
-    assert all(group["fused"] for group in make("bf16").optimizer.param_groups)
-
-
-def test_a_compiled_backbone_has_the_gradient_of_the_plain_one():
-    _, expected, _ = taken(make("fp32", dropout=0.0, clip=None))
-    _, found, _ = taken(make("fp32", dropout=0.0, clip=None, compiled=True))
-    assert_close(found, expected, bar=1e-3)

@@ -63,6 +63,7 @@ def all_gone(workers: dict[int, int], seconds: float) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_ends_both_with_exit_4(commands: Commands, options):
     code, _, err = commands.start("train", *options, "training.lr=1e38", *TWO).end()
     assert code == 4, err
@@ -70,6 +71,7 @@ def test_a_loss_that_is_not_finite_ends_both_with_exit_4(commands: Commands, opt
     assert (status(commands)["state"], "Traceback" in err) == ("failed", False)
 
 
+@pytest.mark.slow
 def test_one_process_out_of_memory_ends_both_with_exit_6(
     commands: Commands, options, monkeypatch: pytest.MonkeyPatch
 ):
@@ -106,6 +108,7 @@ def test_sigterm_ends_both_at_one_step_with_exit_143(commands: Commands, trainin
     assert saved % EVERY != 0 or saved == STEPS, "no step after the score was under way"
 
 
+@pytest.mark.slow
 def test_torchrun_starts_the_same_run_which_is_what_one_process_trains(commands: Commands, options):
     both = ["train", *options, "training.seeded_dropout=true", "training.batch_size=15", "gpu=cpu"]
     commands.done(*both, "hydra.run.dir=alone")
@@ -166,16 +169,6 @@ def test_a_killed_rank_ends_all_within_a_minute_and_the_run_resumes(rank, comman
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
-)
-def test_a_run_that_a_signal_ended_resumes_to_the_same_bytes(number, code, commands, training, undisturbed):
-    training.process.send_signal(number)
-    assert training.end(seconds=60)[0] == code
-    assert resumed(commands) == undisturbed
-
-
-@pytest.mark.slow
 def test_workers_die_with_their_parent_and_the_run_resumes(commands, training, undisturbed):
     workers = training.workers()
     training.process.kill()
@@ -200,14 +193,3 @@ def test_two_machines_train_as_two_processes_of_one(machines, commands, undistur
     assert [code for code, _, _ in ended] == [0, 0], ended
     assert {name: (commands.folder / "run" / name).read_bytes() for name in IDENTICAL} == undisturbed
     assert sorted(err == "" for _, _, err in ended) == [False, True]  # the processes of one are silent
-
-
-@pytest.mark.slow
-def test_a_death_on_one_machine_ends_both_within_a_minute(machines, commands):
-    machines[0].reach_checkpoint("run")
-    (second,) = (machine for machine in machines if 1 in machine.workers())
-    os.kill(second.workers()[1], signal.SIGKILL)
-    ended = [machine.end(seconds=60) for machine in machines]
-    assert [code for code, _, _ in ended] == [1, 1]
-    assert any("process 2 of 2 (rank 1) was killed by signal 9 (SIGKILL)" in err for _, _, err in ended)
-    assert status(commands)["state"] == "failed"

@@ -27,11 +27,6 @@ def differences(run: Path, other: dict[str, Any]) -> list[str]:
     return sorted(name for name in {**own, **other} if own.get(name) != other.get(name))
 
 
-def every_byte(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder."""
-    return {str(path): digest(path) for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

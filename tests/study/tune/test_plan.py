@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError
 from embedrun.study.tune.plan import TunePlan, marks, plan_tune
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -54,18 +54,6 @@ def test_the_study_is_named_by_what_decides_its_trials():
     assert plan(LR).folder("first") == Path("outputs/quickstart/tune/first")
 
 
-def test_the_ends_of_the_ranges_are_composed():
-    ends = plan(LR, "training.batch_size=choice(8,16,32)").ends
-    found = [(end["training"]["lr"], end["training"]["batch_size"]) for end in ends]
-    assert found == [(1e-4, 8), (1e-2, 8), (1e-4, 16), (1e-4, 32), (1e-2, 32)]
-
-
-def test_the_score_and_its_direction_are_those_that_select_checkpoints():
-    assert (plan(LR).metric, plan(LR).lowest) == (None, False)
-    made = plan(LR, "training.select_by=toy_dev/spearman", "training.select_lowest=true")
-    assert (made.metric, made.lowest) == ("toy_dev/spearman", True)
-
-
 def test_a_search_without_dev_rows_has_nothing_to_compare():
     Path("train.csv").write_text("text1,text2,score\na,b,1\nc,d,2\n", encoding="utf-8")
     own = (LR, "dataset=pairs", "dataset.path=train.csv", "loss=cosent")
@@ -100,29 +88,8 @@ def test_faults_at_both_ends_of_every_range_are_reported_together():
     assert len(found) == len(set(found))
 
 
-def test_every_option_of_a_choice_is_checked():
-    text = "\n".join(faults("pooling=choice(cls,meen)", "training.schedule=choice(linear,cosin,level)"))
-    assert "pooling=meen: no such choice; did you mean 'mean'?" in text
-    assert "got 'level'" in text  # beside a pooling that composes, the first
-
-
-def test_a_run_directory_or_a_sweep_preset_is_refused():
-    assert "hydra.run.dir: tune gives each trial a directory of its own; leave it out" in faults(
-        LR, "hydra.run.dir=here"
-    )
-    assert any(text.startswith("hydra.mode: a sweep preset") for text in faults(LR, "hydra.mode=MULTIRUN"))
-
-
 def plan_of(*overrides: str) -> TunePlan:
     return plan_tune(["experiment=quickstart", LR, *overrides], None, None)
-
-
-def test_everything_that_is_missing_is_refused_together():
-    with pytest.raises(DataError) as fault:
-        marks(plan_of("dataset=choice(toy,stsb)", "backbone=bert_base", "backbone.name=choice(m/a,m/b)"))
-    text = "\n".join(fault.value.problems)
-    assert all(word in text for word in ("stsb", "m/a", "m/b"))
-    assert len(fault.value.problems) == len(set(fault.value.problems)) == 3
 
 
 def test_rows_of_each_choice_have_a_mark_and_other_rows_another():

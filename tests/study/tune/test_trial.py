@@ -12,7 +12,7 @@ from job_scripts import be_script
 from embedrun.files import Lock
 from embedrun.study.tune.distributions import split
 from embedrun.study.tune.study import Claim, Ended, Row, Study
-from embedrun.study.tune.trial import draw, search, table, to_csv, train, train_command
+from embedrun.study.tune.trial import search, table, to_csv, train
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -85,13 +85,6 @@ def test_the_score_is_that_of_the_weights_which_the_dev_split_selected(child, ra
     ]  # of its own dev split; not of the untrained model, no undefined one
 
 
-def test_the_option_that_selects_says_which_score_counts(child, ran):
-    child(written())
-    seen: list[tuple[int, float]] = []
-    assert ran(lambda *row: seen.append(row) or False, f"{METRIC}_clean") == Ended(f"{METRIC}_clean", 49.0)
-    assert seen == [(2, 39.0)]
-
-
 def test_a_run_that_is_not_worth_going_on_with_is_ended_at_once(child, ran):
     row = json.dumps(METRICS[2])
     child(f"mkdir -p trial; trap 'echo saved > saved; exit 143' TERM; echo '{row}' > trial/metrics.jsonl\n"
@@ -121,11 +114,6 @@ def test_a_run_that_finished_while_nobody_waited_is_only_read(child, ran):
     assert ran(pytest.fail) == Ended(METRIC, 50.0)
 
 
-def test_a_finished_run_without_its_score_has_none(child, ran):
-    child(written(results={"scores": {"toy_test/spearman": 99.0}}))
-    assert ran() == Ended(METRIC, None)
-
-
 SEARCHED = split(["n=int(1,40)", "loss=choice(angle,cosent)"]).searched
 
 
@@ -152,14 +140,6 @@ def test_the_table_has_the_ten_best_of_all_the_best_first(tmp_path: Path, lowest
     assert "the best 10 of 12; 12 finished, 1 failed" in lines
 
 
-def test_the_command_is_quoted_for_a_shell_and_has_no_control_characters():
-    said = train_command(["+experiment=x", "a=[1,2]", "b=o'clock", "c=\x1b[2J"], Path("my yaml"))
-    assert (
-        said
-        == "embedrun train +experiment=x 'a=[1,2]' 'b=o'\"'\"'clock' 'c=\ufffd[2J' --config-dir 'my yaml'"
-    )
-
-
 def test_a_spreadsheet_computes_nothing_of_the_csv_and_numbers_stay_numbers():
     searched = split(["a=choice(=1+1,-x)", "b=uniform(-1,1)"]).searched
     rows = [
@@ -174,14 +154,3 @@ def test_a_spreadsheet_computes_nothing_of_the_csv_and_numbers_stay_numbers():
         ["1", "failed", "", "'-x", "0.25", "", "'@x,\ufffd\"y"],
         ["2", "waiting", "", "", "", "", ""],
     ]
-
-
-def test_each_option_has_a_plot_named_like_it(tmp_path: Path):
-    searched = split(["hydra.x=1", "backbone/size=choice(a,b)", "n=logint(1,9)"]).searched
-    study = Study(tmp_path / "s", searched, seed=1, lowest=False, prunes=False)
-    draw(study, searched)
-    assert not (study.folder / "plots").exists()  # there is nothing to show yet
-    search(study, 2, lambda claim: Ended(METRIC, float(claim.values["n"])), lambda: None)
-    draw(study, searched)
-    plots = sorted(path.name for path in (study.folder / "plots").iterdir())
-    assert plots == ["backbone.size.png", "history.png", "n.png"]

@@ -1,6 +1,5 @@
 """Checkpoints of a run: their manifest, which is whole, which stay, disks that fill."""
 
-import errno
 import json
 import os
 import shutil
@@ -47,13 +46,6 @@ def test_the_newest_whole_checkpoint_is_found(write, folder):
     assert newest(folder, expected=2) == (path, [])
 
 
-def test_one_newer_than_the_record_is_taken(write, folder):
-    """Killed after the checkpoint was published and before the record was written."""
-    path = write(2)
-    assert newest(folder, expected=1) == (path, [])
-    assert newest(folder, expected=None) == (path, [])
-
-
 def test_a_run_that_never_had_one_begins(folder):
     assert newest(folder, expected=None) == (None, [])
     (folder / ".tmp-step-00000001").mkdir(parents=True)
@@ -91,19 +83,6 @@ def test_checkpoints_that_are_gone_altogether_are_missed(folder):
     assert f"{folder / 'step-00000030'} is gone" in refused(folder, 30)
     folder.mkdir()
     assert f"{folder / 'step-00000030'} is gone" in refused(folder, 30)
-
-
-def test_a_checkpoint_that_may_not_be_read_is_left_where_it_is(write, folder, monkeypatch):
-    write(1)
-    write(2)
-
-    def denied(path: Path, **how: str) -> str:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "read_text", denied)
-        assert "cannot be read (Permission denied)" in refused(folder, 2)
-    assert published(folder) == [1, 2]
 
 
 def test_a_best_that_is_damaged_or_gone_is_told_of_and_set_aside(write, folder):
@@ -150,64 +129,10 @@ def test_what_a_killed_save_or_removal_left_is_gone_after_the_next_save(write, f
     assert os.listdir(folder) == ["step-00000003"]
 
 
-def test_a_checkpoint_whose_replacement_did_not_come_gets_its_name_back(write, folder):
-    path = write(1)
-    path.rename(folder / ".old-step-00000001")
-    assert newest(folder, expected=1)[0] == path
-
-
-def fail(*_: object, **__: object) -> None:
-    raise OSError(16, "Device or resource busy")
-
-
-@pytest.mark.parametrize("broken", ["rename", "rmdir"])
-def test_a_removal_that_fails_fails_no_run_and_is_tried_again(write, folder, monkeypatch, caplog, broken):
-    for step in (1, 2, 3):
-        write(step)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, broken, fail)
-        prune(folder, keep=2, best=None)
-    assert "could not be removed: [Errno 16] Device or resource busy" in caplog.text
-    assert 3 in published(folder)
-    write(4)
-    prune(folder, keep=2, best=None)
-    assert sorted(os.listdir(folder)) == ["step-00000003", "step-00000004"]
-
-
-def flip(content: bytes, place: int, bit: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_flipped_bit_is_detected_wherever_it_is(write, name: str):
-    path = write(1) / name
-    content = path.read_bytes()
-    stride = 1 if name == "manifest.json" else max(1, len(content) // 50)
-    for place in range(0, len(content), stride):
-        path.write_bytes(flip(content, place, 1 << place % 8))
-        assert verify(path.parent), place
-    path.write_bytes(content)
-    assert verify(path.parent) == []
-
-
-@pytest.mark.parametrize("content", [b"[]", b'{"schema": 2, "step": 1, "files": []}', b"\xff"])
-def test_a_manifest_that_is_none_is_a_fault_and_no_crash(write, content: bytes):
-    path = write(1)
-    (path / "manifest.json").write_bytes(content)
-    (fault,) = verify(path)
-    assert "manifest.json: cannot be read" in fault
-
-
 def test_a_checkpoint_of_another_schema_says_so(write):
     path = write(1) / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 3}))
     assert verify(path.parent) == [f"{path}: schema 3, this version reads 2"]
-
-
-def test_a_folder_of_another_step_is_a_fault(write):
-    path = write(1)
-    moved = path.rename(path.with_name("step-00000002"))
-    assert verify(moved) == [f"{moved}/manifest.json: belongs to step-00000001"]
 
 
 Usage = namedtuple("Usage", "total used free")

@@ -37,7 +37,7 @@ def killed(number: int, folder: Path, work: Work) -> bool:
     return process.exitcode != 0
 
 
-HOW = [raised, killed]
+HOW = [raised, pytest.param(killed, marks=pytest.mark.slow)]
 
 
 @pytest.fixture
@@ -68,18 +68,6 @@ def every_kill(write: Callable[[int], Path], folder: Path) -> Callable[..., int]
 def clear(folder: Path) -> None:
     for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
         path.rmdir() if path.is_dir() else path.unlink()
-
-
-@pytest.mark.parametrize("how", HOW)
-def test_a_killed_first_save_leaves_nothing_or_a_whole_one(write, every_kill, folder, how):
-    assert every_kill(how, lambda: write(1), lambda: folder.mkdir(exist_ok=True), least=0) == 19
-
-
-@pytest.mark.parametrize("how", HOW)
-def test_a_kill_before_the_folder_is_there_leaves_a_run_that_begins(write, folder, how):
-    assert how(1, folder, lambda: write(1))
-    assert newest(folder, expected=None) == (None, [])
-    assert verify(write(1)) == []
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -116,14 +104,3 @@ def test_a_killed_clearing_of_debris_is_taken_up_again(write, every_kill, folder
             (folder / name / "model.safetensors").write_bytes(b"half")
 
     assert every_kill(how, lambda: newest(folder, expected=None), debris, least=2) == 5
-
-
-@pytest.mark.parametrize("how", HOW)
-def test_a_killed_setting_aside_leaves_the_whole_one(write, folder, how):
-    for number in (1, 2, 3):
-        clear(folder)
-        before = write(1)
-        (write(2) / "state.json").unlink()
-        assert how(number, folder, lambda: newest(folder, expected=2)) is (number < 3)
-        assert newest(folder, expected=2)[0] == before
-        assert sorted(path.name for path in folder.iterdir()) == ["corrupt-step-00000002", "step-00000001"]

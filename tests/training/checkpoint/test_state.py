@@ -27,10 +27,6 @@ from embedrun.training.checkpoint import (
 FILES = ["manifest.json", "model.safetensors", "optimizer.safetensors", "random.safetensors", "state.json"]
 
 
-def content(checkpoint: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in checkpoint.iterdir()}
-
-
 def test_a_checkpoint_is_whole_once_it_is_there(write):
     path = write(7)
     assert path.name == "step-00000007"
@@ -66,16 +62,6 @@ def test_every_file_is_on_the_disk_before_the_checkpoint_has_its_name(write, fol
         "fsync .",
     ]
     assert os.listdir(folder) == ["step-00000001"]
-
-
-def test_the_same_state_gives_the_same_bytes(write, model, tmp_path):
-    saved = content(write(1))
-    optimizer = torch.optim.AdamW(model.parameters())
-    twice = [
-        content(save(tmp_path / name, step=1, model=model, optimizer=optimizer, state={})) for name in "ab"
-    ]
-    assert twice[0] == twice[1]
-    assert twice[0]["model.safetensors"] == saved["model.safetensors"]
 
 
 Make = Callable[..., torch.optim.Optimizer]
@@ -130,17 +116,6 @@ def test_weights_come_back_bit_for_bit_and_stay_tied(write, model):
     assert model.first.weight is model.second.weight
 
 
-def test_frozen_weights_are_not_touched_and_buffers_come_back(write, model):
-    model.turned.requires_grad_(False)
-    model.register_buffer("seen", torch.tensor([3.0]))
-    path = write(1)
-    nn.init.zeros_(model.turned)
-    model.seen.zero_()
-    load_weights(path, model)
-    assert model.seen.item() == 3
-    assert not model.turned.any()
-
-
 @pytest.mark.parametrize("kind", ADAMS)
 def test_training_goes_on_bit_for_bit_after_a_restore(folder, model, kind: str):
     optimizer = ADAMS[kind](model.parameters())
@@ -158,26 +133,6 @@ def test_training_goes_on_bit_for_bit_after_a_restore(folder, model, kind: str):
     gone_on = save(folder.with_name("again"), step=6, model=model, optimizer=again, state={})
     for name in ("model.safetensors", "optimizer.safetensors"):
         assert (straight / name).read_bytes() == (gone_on / name).read_bytes(), name
-
-
-@pytest.mark.parametrize("kind", ADAMS)
-def test_a_restored_state_is_laid_out_as_the_optimizer_lays_it_out(folder, model, kind: str):
-    optimizer = ADAMS[kind](model.parameters())
-    train(model, optimizer, 1)
-    laid_out = {
-        (name, key): (value.dtype, value.device, value.stride())
-        for name, weight in model.named_parameters()
-        for key, value in optimizer.state.get(weight, {}).items()
-    }
-    assert len({name for name, _ in laid_out}) == 2  # the idle weight has no moments
-    path = save(folder, step=1, model=model, optimizer=optimizer, state={})
-    again = ADAMS[kind](model.parameters())
-    restore(path, model, again)
-    assert laid_out == {
-        (name, key): (value.dtype, value.device, value.stride())
-        for name, weight in model.named_parameters()
-        for key, value in again.state.get(weight, {}).items()
-    }
 
 
 def refused(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> str:
@@ -217,14 +172,6 @@ def test_a_checkpoint_of_another_optimizer_is_refused(write, model):
     assert refused(path, model, sgd) == f"{path}: of another optimizer, AdamW; this run has SGD"
 
 
-def test_moments_of_a_weight_that_the_optimizer_does_not_train_are_refused(write, model):
-    path = write(1)
-    scramble(model)
-    fewer = torch.optim.AdamW([model.first.weight], lr=0.1)
-    said = refused(path, model, fewer)
-    assert "3 moments that differ from this run's (exp_avg/turned, exp_avg_sq/turned, step/turned)" in said
-
-
 def test_a_damaged_checkpoint_is_not_loaded(write, model):
     path = write(1)
     (path / "state.json").write_text("{}")
@@ -236,34 +183,6 @@ def test_a_damaged_checkpoint_is_not_loaded(write, model):
     assert failure.value.exit_code == 7
     assert str(failure.value).endswith(f"; 'embedrun resume {path.parent.parent}' sets it aside and resumes")
     assert model.turned.eq(9).all()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("fused", [True, False])
-def test_on_a_gpu_training_goes_on_bit_for_bit_after_a_restore(folder, fused: bool):
-    def start() -> tuple[nn.Module, torch.optim.Optimizer]:
-        torch.manual_seed(1)
-        model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.1), nn.Linear(64, 8)).cuda()
-        return model, torch.optim.AdamW(model.parameters(), lr=0.01, fused=fused)
-
-    def steps(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        for _ in range(5):
-            optimizer.zero_grad()
-            model(torch.ones(16, 64, device="cuda")).square().mean().backward()
-            optimizer.step()
-
-    from embedrun.training.checkpoint import restore_random
-
-    model, optimizer = start()
-    steps(model, optimizer)
-    saved = save(folder, step=5, model=model, optimizer=optimizer, state={})
-    steps(model, optimizer)
-    wanted = weights(model)
-    model, optimizer = start()
-    restore(saved, model, optimizer)
-    restore_random(saved)
-    steps(model, optimizer)
-    assert same(weights(model), wanted)
 
 
 def draw() -> tuple:

@@ -1,6 +1,5 @@
 """The sum over ordered pairs of rows, and the ranks that order them."""
 
-from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -46,7 +45,13 @@ def _ranks_in_order(score: Tensor, ties: Ties) -> Tensor:
 
 
 def log_sum_over_ordered_pairs(
-    value: Tensor, target: Tensor, *, interval: float = 0, ties: Ties = "min", level: Tensor | None = None
+    value: Tensor,
+    target: Tensor,
+    *,
+    interval: float = 0,
+    ties: Ties = "min",
+    level: Tensor | None = None,
+    levels: int = 3,
 ) -> Tensor:
     r"""Cost of every two rows whose values contradict the order of their targets, and of their levels.
 
@@ -68,6 +73,7 @@ def log_sum_over_ordered_pairs(
             above, and equal ones form no pair.
         ties: how equal targets are ranked, see :func:`ranks`.
         level: :math:`g`, ``(rows,)``, any real type; None leaves out its condition.
+        levels: how many different ones there are at most; to count them would make a CUDA device wait.
 
     Returns:
         A scalar of the type of the values; exactly 0, with zero gradients, where no two rows are in order.
@@ -87,21 +93,16 @@ def log_sum_over_ordered_pairs(
     below = torch.searchsorted(rank, rank - interval)  # (rows,); how many, the first, are far enough below
     value = value.index_select(0, order).double()  # (rows,)
     exponents = [(0 * value).sum(dim=0, keepdim=True)]  # the 1 of the sum; of a graph even without pairs
-    for can_be_above, can_be_below in _levels(value, None if level is None else level.index_select(0, order)):
+    if level is None:
+        masks = [(torch.ones_like(order, dtype=torch.bool),) * 2]  # (rows,) each
+    else:
+        place = ranks(level, "dense").index_select(0, order)  # (rows,); from 1 for the lowest level
+        masks = [(place == lowest, place > lowest) for lowest in range(1, levels)]
+    for can_be_above, can_be_below in masks:
         sums = value.masked_fill(~can_be_below, _NOTHING).logcumsumexp(dim=0)  # (rows,); up to each row
         inner = pad(sums, (1, 0), value=_NOTHING).gather(0, below)  # (rows,)
         exponents.append((inner - value).masked_fill(~can_be_above, -torch.inf))
     return torch.cat(exponents).logsumexp(dim=0).to(given)
-
-
-def _levels(value: Tensor, level: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
-    """Which rows can be above and which below, bool, ``(rows,)`` each, for each level but the highest."""
-    if level is None:
-        every = torch.ones_like(value, dtype=torch.bool)  # (rows,)
-        yield every, every
-        return
-    for lowest in level.unique()[:-1]:
-        yield level == lowest, level > lowest
 
 
 def shares_of_pairs(value: Tensor, ordered: Tensor) -> tuple[Tensor, Tensor]:

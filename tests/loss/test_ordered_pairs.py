@@ -78,7 +78,11 @@ def test_levelled_pairs_equal_the_definition_in_any_order_of_the_rows(
         level, target = label[order], score[order]
         ordered = (target[:, None] > target[None, :]) & (level[:, None] < level[None, :])
         moved = value[order]
-        assert_same(lambda v, t=target, g=level: log_sum_over_ordered_pairs(v, t, level=g), moved, ordered)
+        assert_same(
+            lambda v, t=target, g=level: log_sum_over_ordered_pairs(v, t, level=g, levels=labels),
+            moved,
+            ordered,
+        )
 
 
 def test_sum_by_hand():

@@ -14,7 +14,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.training.memory import Parts, no_room_for_losses, seeded, tried
+from embedrun.training.memory import Parts, no_room_for_losses, ran_out, seeded, tried
 from embedrun.training.processes import Processes
 
 if TYPE_CHECKING:
@@ -26,24 +26,30 @@ def compiled(model: "PreTrainedModel") -> Callable[..., object]:
 
     The gradient is that of the model itself but for rounding. Dropout still follows torch's random state and
     can be repeated with it, but it drops other elements than without compiling. The model is not changed, and
-    its weights keep their names.
+    its weights keep their names. A pass that fails, but for lack of memory, is a ConfigError.
     """
-    return torch.compile(model.forward, dynamic=True)
+    forward = torch.compile(model.forward, dynamic=True)
+
+    def explained(*arguments: object, **options: object) -> object:
+        try:
+            return forward(*arguments, **options)
+        except RuntimeError as fault:
+            if ran_out(fault):
+                raise
+            first = str(fault).strip().partition("\n")[0]
+            raise ConfigError(
+                f"gpu.compile: the compiled model fails here ({first}); leave it false"
+            ) from fault
+
+    return explained
 
 
 @contextlib.contextmanager
 def using(model: "PreTrainedModel", forward: Callable[..., object]) -> Iterator[None]:
-    """Within it, the model computes by this forward pass; ConfigError if it cannot be compiled."""
-    from torch._dynamo.exc import TorchDynamoException  # takes seconds, and only a compiled run needs it
-
+    """Within it, the model computes by this forward pass."""
     model.forward = forward  # of this model alone, before that of its class
     try:
         yield
-    except TorchDynamoException as fault:
-        first = str(fault).strip().partition("\n")[0]
-        raise ConfigError(
-            f"gpu.compile: this model cannot be compiled here ({first}); leave it false"
-        ) from fault
     finally:
         del model.forward
 

@@ -4,6 +4,7 @@ A batch encoded in parts has the gradient of the whole batch, dropout on.
 """
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from whole_step import MIXES, ROWS, Trial, assert_equal_gradients
 
 from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.errors import ConfigError
+from embedrun.training import gradient
 from embedrun.training.gradient import problems
 from embedrun.training.order import Draw
 from embedrun.training.step import Stepper
@@ -95,6 +97,23 @@ def compiled(trial: Trial) -> Trial:
         taught=old._taught,
     )
     return trial
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [("Unsupported: a loop\nin forward", ConfigError), ("DefaultCPUAllocator: no memory", RuntimeError)],
+)
+def test_a_compiled_pass_that_fails_names_the_option_unless_memory_ran_out(monkeypatch, said, fault):
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: fails)
+    forward = gradient.compiled(SimpleNamespace(forward=None))  # type: ignore[arg-type]
+    with pytest.raises(fault) as caught:
+        forward()
+    assert ("gpu.compile: the compiled model fails here (Unsupported: a loop);" in str(caught.value)) is (
+        fault is ConfigError
+    )
 
 
 @pytest.mark.slow

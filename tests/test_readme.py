@@ -24,11 +24,12 @@ def test_the_map_has_every_room_and_no_other():
 
 
 def test_its_numbers_are_those_of_the_page_of_results():
-    results = numbers((ROOT / "docs/results.md").read_text(encoding="utf-8"))
-    assert numbers(section("Results")) <= results
+    shown = numbers(section("Results"))
+    assert shown <= numbers((ROOT / "docs/results.md").read_text(encoding="utf-8"))
     picture = re.search(r'alt="([^"]*)"', README)
     assert picture
-    assert numbers(picture[1]) == {"94.87", "33.96"} <= results
+    assert len(numbers(picture[1])) == 2
+    assert numbers(picture[1]) <= shown
 
 
 def test_every_page_is_linked():

@@ -159,12 +159,20 @@ def only_writer(path: Path) -> Iterator[None]:
     """
     beside = path.with_name(f".lock-{path.name}")
     with open_lock(beside) as lock:
-        if not take(lock):
+        # Who has just ended may have removed the file that was opened here: another holds the new one.
+        if not (take(lock) and _is_at(lock, beside)):
             raise EmbedrunError(f"{path}: in use by another process; wait for it to finish", exit_code=IN_USE)
         try:
             yield
         finally:
             beside.unlink(missing_ok=True)
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class Lock:

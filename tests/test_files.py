@@ -153,6 +153,16 @@ def test_what_one_process_makes_another_does_not(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_lock_file_that_its_last_holder_has_removed_meanwhile_makes_no_second_writer(tmp_path, monkeypatch):
+    def late(file, **options) -> bool:
+        (tmp_path / ".lock-x").unlink()  # between opening and locking
+        return take(file, **options)
+
+    monkeypatch.setattr(files, "take", late)
+    with pytest.raises(EmbedrunError, match="x: in use by another process"):
+        only_writer(tmp_path / "x").__enter__()
+
+
 def test_a_folder_takes_what_is_made_in_it_if_the_nearest_one_that_exists_does(tmp_path, monkeypatch):
     assert unwritable(tmp_path / "new") == unwritable(tmp_path / "new/deep") == ""
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,6 @@ one clears, and `corrupt-step-*`, a damaged checkpoint set aside: a person may w
 One process at a time may work in the folder; the lock of the run directory sees to that.
 """
 
-import hashlib
 import json
 import logging
 import math
@@ -32,7 +31,7 @@ from torch import Tensor, nn
 
 import embedrun
 from embedrun.errors import DISK, NO_CHECKPOINT, RunFailed, exit_code
-from embedrun.files import Plain, copy_mode, fsync, read_json
+from embedrun.files import Plain, copy_mode, fsync, read_json, sha256
 
 SCHEMA = 2
 MODEL, OPTIMIZER, RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
@@ -111,7 +110,7 @@ def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 def _write_manifest(folder: Path, step: int) -> None:
     files = {
-        name: {"sha256": _sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in FILES
+        name: {"sha256": sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in FILES
     }
     manifest = {"schema": SCHEMA, "step": step, "files": files}
     # It ends with its closing brace, so that the loss of a single byte makes it unreadable.
@@ -302,18 +301,13 @@ def _faults(checkpoint: Path) -> list[str]:
     for name, (size, digest) in files.items():
         path = checkpoint / name
         try:
-            if path.stat().st_size != size or _sha256(path) != digest:
+            if path.stat().st_size != size or sha256(path) != digest:
                 faults.append(f"{path}: differs from its manifest")
         except PermissionError:
             raise
         except OSError as fault:
             faults.append(f"{path}: {fault.strerror}")
     return faults
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Plain:

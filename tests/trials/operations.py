@@ -105,7 +105,7 @@ def strike(at: int | str, act: Callable[[], None], within: Path) -> Iterator[lis
 
 def nameless(change: str) -> str:
     """A change whichever step it is of and whatever a temporary file is called: `rename .tmp-step-N`."""
-    return re.sub(r"[0-9a-f]{32}|\d+", "N", change)
+    return re.sub(r"[0-9a-f]{16,32}|\d+", "N", change)
 
 
 def _place(path: Any, folder: int | None = None) -> Path:

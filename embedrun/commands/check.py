@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.commands.command_line import ComposingParser
+from embedrun.commands.command_line import ComposingParser, show
 from embedrun.config import BackboneConfig, TrainConfig, TrainingConfig, presets
 from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
@@ -13,7 +13,6 @@ from embedrun.config.safety import launcher_of
 from embedrun.console import clean, fitted, room, wrapped
 from embedrun.dataset import made_by, named
 from embedrun.errors import MISSING, ConfigError, DataError
-from embedrun.launch.start import show
 from embedrun.rows import Rows, drawn_of
 from embedrun.store import Store, hub
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.config import presets, safety, scale
-from embedrun.config.check import nearest, options_of
+from embedrun.config.check import nearest, options_of, suggest
 from embedrun.config.decides import has_split, is_own
 from embedrun.config.options import COMMANDS
 from embedrun.config.request import (
@@ -27,7 +27,6 @@ from embedrun.config.request import (
     task_overrides,
     without_auto,
 )
-from embedrun.config.synonyms import lead_on
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
@@ -313,7 +312,7 @@ def _worded(fault: Exception, request: Request) -> str:
         return f"{missing[1]}: embedrun {request.command} has no such group (it has: {groups})"
     if re.search(r"Key '.+?' is not in struct", text):
         key = getattr(fault, "full_key", None) or text
-        return f"{key}: unknown key{lead_on(key, list(options_of(COMMANDS[request.root])))}"
+        return f"{key}: unknown key{suggest(key, list(options_of(COMMANDS[request.root])))}"
     for pattern, words in _WORDS.items():
         if match := re.search(pattern, text):
             return words.format(match[1])

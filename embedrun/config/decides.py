@@ -11,6 +11,19 @@ from embedrun.files import Plain
 COMMANDS = (TrainConfig, EvaluateConfig, AnnotateConfig, GenerateConfig)  # those with runs
 _ORDER = tuple(DECIDES)  # the most decisive first
 _MOST = _ORDER[0]
+_OWN_ROWS = ("pairs", "triplets", "texts")
+# Options that data sets of a user's own rows were given after runs had begun, with what held before: so they
+# decide nothing, and a run of then is still the run of now.
+_LATER = {
+    "separator": None,
+    "config": None,
+    "revision": None,
+    "splits": None,
+    "split": None,
+    "split_by": "group",
+    "split_seed": 42,
+    "score_range": None,
+}
 
 Place = tuple[str, ...]  # a dotted name, taken apart
 
@@ -29,39 +42,43 @@ def decides(option: str) -> str:
 
 
 def decisive(config: Plain, least: str = "where") -> Plain:
-    """The part of a configuration, of any command, that decides at least as much as a word of `DECIDES`."""
-    kept = dict(_kept(config, _ORDER[: _ORDER.index(least) + 1], ()))
-    training = kept.get("training")
-    if isinstance(training, Mapping) and _selects_as_before(training.get("dev"), config.get("dataset")):
-        kept["training"] = {key: value for key, value in training.items() if key != "dev"}
-    return _with_lengths_as_before(kept)
+    """The part of a configuration, of any command, that decides at least as much as a word of `DECIDES`.
 
-
-def scored_as_trained(plain: Plain) -> bool:
-    """Whether a configuration is of before `evaluation.max_length`: its run scores at the training length."""
-    own = plain.get("evaluation")
-    return isinstance(own, Mapping) and "max_length" not in own
-
-
-def _with_lengths_as_before(config: dict[str, Any]) -> dict[str, Any]:
-    """The same without `evaluation.max_length` where it means what held before that option.
-
-    That was the length of training; an evaluation has `max_length`, which is short for it.
+    An option that came after runs had begun is left out where it has the value that held before.
     """
-    evaluation, backbone = config.get("evaluation"), config.get("backbone")
-    if not isinstance(evaluation, Mapping) or scored_as_trained(config):
-        return config
-    given = evaluation["max_length"]
-    if isinstance(backbone, Mapping) and given != backbone.get("max_length"):
-        return config
-    rest = {key: value for key, value in evaluation.items() if key != "max_length"}
-    short = {} if isinstance(backbone, Mapping) or given is None else {"max_length": given}
-    return config | {"evaluation": rest} | short
+    words = _ORDER[: _ORDER.index(least) + 1]
+    kept = _kept({key: value for key, value in config.items() if (key, value) != ("layers", None)}, words, ())
+    dataset, backbone = config.get("dataset"), kept.get("backbone")
+    training, evaluation = kept.get("training"), kept.get("evaluation")
+    if isinstance(backbone, Mapping):
+        kept["backbone"] = _without(backbone, {"layers": None})
+    if is_own(dataset):
+        # Triplets and texts have always had `pair_columns`.
+        later = {"pair_columns": None} if dataset.get("name") == "pairs" else {}
+        kept["dataset"] = _without(kept["dataset"], {**_LATER, **later})
+    if isinstance(training, Mapping):
+        rule = "stsb" if is_own(dataset) and not has_split(dataset, "dev") else "auto"
+        kept["training"] = _without(training, {"dev": rule})
+    if isinstance(evaluation, Mapping) and "max_length" in evaluation:
+        # It was the length of training; an evaluation has `max_length`, which is short for it.
+        length, trains = evaluation["max_length"], isinstance(backbone, Mapping)
+        if not trains or length == backbone.get("max_length"):
+            kept["evaluation"] = {key: value for key, value in evaluation.items() if key != "max_length"}
+            kept |= {} if trains or length is None else {"max_length": length}
+    return kept
 
 
-def _selects_as_before(rule: object, dataset: object) -> bool:
-    """Whether `training.dev` means what held before that option: the own dev split, else that of STS-B."""
-    return rule == ("stsb" if is_own(dataset) and not has_split(dataset, "dev") else "auto")
+def _kept(config: Plain, words: tuple[str, ...], group: Place) -> dict[str, Any]:
+    return {
+        key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
+        for key, value in config.items()
+        if _known().get((*group, key), _MOST) in words
+    }
+
+
+def _without(options: Plain, former: Plain) -> Plain:
+    """The options without those that have the value which held before there were such."""
+    return {key: value for key, value in options.items() if not (key in former and value == former[key])}
 
 
 def is_own(dataset: object) -> TypeGuard[Mapping[str, Any]]:
@@ -73,37 +90,6 @@ def has_split(dataset: Mapping[str, Any], split: str) -> bool:
     """Whether the options of such a data set, which need not be valid, give it a dev or test split."""
     parts = (dataset.get("splits"), dataset.get("split"))
     return dataset.get(split) is not None or any(split in part for part in parts if isinstance(part, Mapping))
-
-
-def _kept(config: Plain, words: tuple[str, ...], group: Place) -> Plain:
-    known = _known()
-    later = _LATER.get(group, {}) if group != ("dataset",) or is_own(config) else {}
-    if group == ("dataset",) and config.get("name") == "pairs":  # triplets and texts have always had it
-        later = {**later, "pair_columns": None}
-    return {
-        key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
-        for key, value in config.items()
-        if known.get((*group, key), _MOST) in words and not (key in later and value == later[key])
-    }
-
-
-_OWN_ROWS = ("pairs", "triplets", "texts")
-# Options that groups, and data sets of a user's own rows, were given after runs had begun, with what held
-# before: there they decide nothing, and a run of then is still the run of now.
-_LATER: Mapping[Place, Plain] = {
-    (): {"layers": None},  # of an evaluation
-    ("backbone",): {"layers": None},
-    ("dataset",): {
-        "separator": None,
-        "config": None,
-        "revision": None,
-        "splits": None,
-        "split": None,
-        "split_by": "group",
-        "split_seed": 42,
-        "score_range": None,
-    },
-}
 
 
 @cache

@@ -7,9 +7,7 @@ import os
 import platform
 import re
 import shutil
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -28,8 +26,6 @@ _EXAMPLES = """examples:
 HUB = "https://huggingface.co"
 _PATIENCE = 3.0  # seconds
 _LEAST = 64 * 2**20  # bytes; the quickstart leaves about 20 MB
-_GAINS = 1.3  # products in bfloat16 so many times as fast; less is lost around them again
-_CPU_BF16 = ("amx_bf16", "avx512_bf16", "bf16")  # of /proc/cpuinfo, fastest first; the last is of ARM
 # What each extra is for; an extra for working on embedrun itself is not listed.
 EXTRAS = {
     "fast": "SentEval in a fraction of the time",
@@ -112,25 +108,18 @@ def _package(text: str) -> Finding:
     """A package that every command needs; a faulty one keeps the quickstart from running."""
     from packaging.requirements import Requirement
 
-    requirement = Requirement(text)
-    installed = _version(text)
-    if installed is None:
-        return Finding(requirement.name, "fault", f"not installed; pip install '{text}'")
-    if not requirement.specifier.contains(installed, prereleases=True):
-        return Finding(requirement.name, "fault", f"{installed}, and it takes {text}; pip install '{text}'")
-    return Finding(requirement.name, "ok", installed)
+    requirement, installed = Requirement(text), _version(text)
+    if installed is not None and requirement.specifier.contains(installed, prereleases=True):
+        return Finding(requirement.name, "ok", installed)
+    return Finding(requirement.name, "fault", f"{installed or 'not installed'}; pip install '{text}'")
 
 
 def _extra(extra: str, requirements: Sequence[str], use: str) -> Finding:
     versions = {re.split(r"[^\w.-]", text)[0]: _version(text) for text in requirements}
-    if not versions:
-        why = f"not known; embedrun was installed before it had this: {use}"
-    elif None in versions.values():
-        why = f"not installed; for {use}: {install_extra(extra)}"
-    else:
-        have = ", ".join(f"{name} {installed}" for name, installed in versions.items())
-        return Finding(f"extra {extra}", "ok", f"{have}: {use}")
-    return Finding(f"extra {extra}", "note", why)
+    if not versions or None in versions.values():
+        return Finding(f"extra {extra}", "note", f"not installed; for {use}: {install_extra(extra)}")
+    have = ", ".join(f"{name} {installed}" for name, installed in versions.items())
+    return Finding(f"extra {extra}", "ok", f"{have}: {use}")
 
 
 def _version(requirement: str) -> str | None:
@@ -142,14 +131,17 @@ def _version(requirement: str) -> str | None:
 
 
 def _machine() -> Iterator[Finding]:
-    """System, processor, memory, text encoding, threads, device."""
+    """System, processor, memory, threads, device."""
     yield Finding("system", "ok", platform.platform())
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding("processor", "ok", f"{platform.machine()}, {cores} of {os.cpu_count()} cores available")
+    cores = f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores available"
+    yield Finding("processor", "ok", f"{platform.machine()}, {cores}")
     page = os.sysconf("SC_PAGE_SIZE")
     whole, free = (size(page * os.sysconf(name)) for name in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
     yield Finding("memory", "ok", f"{whole}, {free} unused")
-    yield text_finding(sys.stdout.encoding)
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text(encoding="utf-8", errors="replace").split() if cpuinfo.is_file() else []
+    bf16 = next((flag for flag in ("amx_bf16", "avx512_bf16", "bf16") if flag in flags), "emulated, slower")
+    yield Finding("processor precision", "ok", f"fp32, bf16 ({bf16})")
     try:
         import torch
     except Exception as fault:  # a library that does not load raises what it likes
@@ -158,10 +150,6 @@ def _machine() -> Iterator[Finding]:
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
     given = "".join(f", {name}={os.environ[name]}" for name in names if name in os.environ)
     yield Finding("threads", "ok", f"{torch.get_num_threads()} of torch{given}")
-    cpuinfo = Path("/proc/cpuinfo")
-    flags = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split()) if cpuinfo.is_file() else set()
-    speed = bf16_training(_bf16_speed())
-    yield Finding("processor precision", "ok", f"fp32; {cpu_bf16(flags)}; {speed}")
     if not torch.cuda.is_available():
         yield Finding("gpu", "note", "none that CUDA can use; gpu=cpu and gpu=auto train on the processor")
         return
@@ -173,42 +161,6 @@ def _machine() -> Iterator[Finding]:
             kinds += ["bf16"] if torch.cuda.is_bf16_supported(False) else []
         has = f"{size(properties.total_memory)}, CUDA {torch.version.cuda}"
         yield Finding(f"gpu {index}", "ok", f"{properties.name}, {has}: {', '.join(kinds)}")
-
-
-def text_finding(encoding: str | None) -> Finding:
-    """Whether standard output takes every letter."""
-    if "utf" in (encoding or "").lower():
-        return Finding("text", "ok", f"output {encoding}")
-    advice = "set LC_ALL=C.UTF-8 or PYTHONUTF8=1, or letters beyond ASCII may not be shown"
-    return Finding("text", "note", f"output {encoding}; {advice}")
-
-
-def cpu_bf16(flags: set[str]) -> str:
-    """Whether a processor with these flags, as Linux names them, computes in bfloat16."""
-    fastest = next((flag for flag in _CPU_BF16 if flag in flags), None)
-    return "bf16 is emulated, slower than fp32" if fastest is None else f"bf16 in hardware ({fastest})"
-
-
-def bf16_training(speed: float) -> str:
-    """Whether training gains where matrix products in bfloat16 are `speed` times as fast as in float32."""
-    gains = "trains faster here" if speed >= _GAINS else "trains no faster here"
-    return f"a product is {speed:.1f} times as fast as in fp32, so gpu.precision=bf16 {gains}"
-
-
-def _bf16_speed() -> float:
-    """The product of a small model's layer and 512 tokens, the best of a few; under a tenth of a second."""
-    import torch
-
-    def seconds(dtype: torch.dtype) -> float:
-        tokens, weight = torch.ones(512, 384, dtype=dtype), torch.ones(1536, 384, dtype=dtype)
-        spent = []
-        for _ in range(4):  # the first chooses the kernel
-            start = time.perf_counter()
-            torch.nn.functional.linear(tokens, weight)  # (512, 1536)
-            spent.append(time.perf_counter() - start)
-        return min(spent)
-
-    return seconds(torch.float32) / seconds(torch.bfloat16)
 
 
 def _places(data_dir: str | None) -> Iterator[Finding]:
@@ -259,9 +211,12 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
     files = {entry["path"] for entry in manifest if store.has(entry["path"])}
     text = f"{store.root}, {len(files)} of {len(manifest)} files; embedrun data check reads them"
     yield Finding("data", "ok" if files else "note", text)
-    here = {name for name, entry in catalogue.data_sets.items() if files & set(entry.files)}
-    by_data_set = presets_by_data_set(store, catalogue)
-    lacking = {preset for name, needed in by_data_set.items() if name not in here for preset in needed}
+    lacking = {
+        preset
+        for name, needed in presets_by_data_set(store, catalogue).items()
+        if not files & set(catalogue.data_sets[name].files if name in catalogue.data_sets else ())
+        for preset in needed
+    }
     experiments = presets.groups().get("experiment", [])
     served = [name for name in experiments if name not in lacking]
     text = f"{len(served)} of {len(experiments)} have data here, complete or in part: {', '.join(served)}"

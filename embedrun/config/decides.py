@@ -61,10 +61,10 @@ def decisive(config: Plain, least: str = "where") -> Plain:
         kept["training"] = _without(training, {"dev": rule})
     if isinstance(evaluation, Mapping) and "max_length" in evaluation:
         # It was the length of training; an evaluation has `max_length`, which is short for it.
-        length, trains = evaluation["max_length"], isinstance(backbone, Mapping)
-        if not trains or length == backbone.get("max_length"):
-            kept["evaluation"] = {key: value for key, value in evaluation.items() if key != "max_length"}
-            kept |= {} if trains or length is None else {"max_length": length}
+        length = evaluation["max_length"]
+        former = backbone.get("max_length") if isinstance(backbone, Mapping) else length
+        kept["evaluation"] = _without(evaluation, {"max_length": former})
+        kept |= {} if isinstance(backbone, Mapping) or length is None else {"max_length": length}
     return kept
 
 

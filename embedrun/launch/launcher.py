@@ -20,7 +20,7 @@ from embedrun.child import end_with, started_by_others
 from embedrun.config.compose import started
 from embedrun.config.request import Request, is_hydra, quoted
 from embedrun.config.safety import launcher_of
-from embedrun.console import say
+from embedrun.console import ignore_broken_pipes, say
 from embedrun.errors import exit_code
 from embedrun.files import Plain, write_atomically
 from embedrun.launch.job import Beside, Job, claimed, outcome_in, run_in_child
@@ -150,7 +150,10 @@ class Work:
         """Do one job, and write its outcome."""
         folder, number = Path(self.folder), int(config["job"])
         if self.parent not in (None, os.getpid()):
-            signals.ignore_terminal()
+            # Ctrl-C and a closed terminal reach the workers, too, and all jobs would end with one.
+            for number_of_signal in (signal.SIGINT, signal.SIGHUP):
+                signal.signal(number_of_signal, signal.SIG_IGN)
+            ignore_broken_pipes()
             end_with(self.parent, signal.SIGTERM)
         if (folder / STOP).exists():
             return

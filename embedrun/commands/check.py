@@ -150,7 +150,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
 
 def _left_open(overrides: Sequence[str], folders: Sequence[Path]) -> Iterator[str]:
     """What papers leave open and the experiments chose, the first of which builds on the others."""
-    for place, (name, choices) in enumerate(presets.left_open(presets.named(overrides), folders)):
+    chosen = presets.left_open(presets.named(overrides), folders)
+    for place, (name, choices) in enumerate(chosen.items()):
         yield ""
         yield f"left open by the paper, and chosen in {name}{', which it builds on' if place else ''}:"
         yield from (clean(f"  - {choice}") for choice in choices)

@@ -25,53 +25,40 @@ def _did_you_mean(word: str | None) -> str:
     return "" if word is None else f"; did you mean '{word}'?"
 
 
-_FOLDER, _FILE = "DIR", "FILE"  # placeholders of a hint, for a value of the user's
 # What is typed here, and its names in transformers' TrainingArguments, in sentence-transformers and in the
 # scripts around them. Of several for one name, the first counts that the command has.
 SYNONYMS: dict[str, tuple[str, ...]] = {
-    "training.lr": ("learning_rate", "learningrate"),
-    "training.epochs": ("num_train_epochs", "num_epochs", "n_epochs", "max_epochs", "epoch"),
-    "training.max_steps": ("num_steps", "num_train_steps", "max_train_steps", "total_steps", "steps"),
+    "training.lr": ("learning_rate",),
+    "training.epochs": ("num_train_epochs", "num_epochs", "max_epochs", "epoch"),
+    "training.max_steps": ("num_steps", "max_train_steps", "total_steps", "steps"),
     "training.batch_size": ("per_device_train_batch_size", "train_batch_size", "bs"),
-    "training.accumulate": ("gradient_accumulation_steps", "accumulation_steps", "grad_accum"),
-    "training.micro_batch_size": ("mini_batch_size", "gc_mini_batch_size"),
+    "training.accumulate": ("gradient_accumulation_steps", "grad_accum"),
+    "training.micro_batch_size": ("mini_batch_size",),
     "training.warmup_ratio": ("warmup", "warmup_proportion"),
     "training.schedule": ("lr_scheduler_type", "lr_scheduler", "scheduler"),
-    "training.optimizer": ("optim",),
-    "training.clip": ("max_grad_norm", "clip_grad_norm", "gradient_clip_val", "grad_clip"),
-    "training.evaluate_every": ("eval_steps", "evaluation_steps", "eval_every"),
-    "training.save_every": ("save_steps", "checkpoint_save_steps"),
-    "training.keep_checkpoints": ("save_total_limit", "checkpoint_save_total_limit"),
-    "training.select_by": ("metric_for_best_model",),
+    "training.clip": ("max_grad_norm", "clip_grad_norm", "gradient_clip_val"),
+    "training.evaluate_every": ("eval_steps", "evaluation_steps"),
+    "training.save_every": ("save_steps",),
     "training.patience": ("early_stopping_patience", "early_stopping"),
     "training.resume=auto": ("resume_from_checkpoint",),
     "backbone.name": ("model", "model_name_or_path", "model_name", "model_path", "base_model"),
     "backbone.max_length": ("max_seq_length", "max_seq_len", "model_max_length", "max_len"),
-    "backbone.attention": ("attn_implementation",),
-    "backbone.dtype": ("torch_dtype",),
     "model": ("model_name_or_path", "model_name", "model_path", "base_model"),
     "max_length": ("max_seq_length", "max_seq_len", "model_max_length", "max_len"),
-    "pooling.name": ("pooling_mode",),
     "pooling.normalize": ("normalize_embeddings",),
     "gpu.precision=fp16": ("fp16", "use_amp", "amp"),
     "gpu.precision=bf16": ("bf16",),
-    "gpu.precision=tf32": ("tf32",),
     "gpu.device=cpu": ("no_cuda", "use_cpu", "cpu"),
-    "gpu.device=cuda": ("cuda", "use_cuda"),
-    "gpu.compile": ("torch_compile",),
     "gpu.processes": ("nproc_per_node", "num_gpus", "n_gpu", "gpus", "world_size"),
-    "gpu.nodes": ("nnodes", "num_nodes"),
-    "evaluation.batch_tokens": ("per_device_eval_batch_size", "eval_batch_size", "test_batch_size"),
-    "tracking.log_every": ("logging_steps", "log_steps", "print_every"),
+    "evaluation.batch_tokens": ("per_device_eval_batch_size", "eval_batch_size"),
     "tracking=wandb": ("report_to", "use_wandb"),
-    "seed": ("random_seed", "random_state", "data_seed", "manual_seed"),
-    "name": ("run_name", "experiment_name", "exp_name"),
-    f"dataset=pairs dataset.path={_FILE}": ("train_file", "train_data", "train_dataset", "data_path"),
-    f"dataset.dev={_FILE}": ("validation_file", "eval_file", "eval_dataset", "dev_file"),
-    f"dataset.test={_FILE}": ("test_file", "test_dataset"),
-    "output": ("output_dir", "output_path", "save_dir", "out_dir"),
-    f"hydra.run.dir={_FOLDER}": ("output_dir", "output_path", "save_dir", "out_dir", "logging_dir"),
-}  # fmt: skip
+    "seed": ("random_seed", "random_state", "data_seed"),
+    "name": ("run_name", "experiment_name"),
+    "dataset=pairs dataset.path=FILE": ("train_file", "train_data", "train_dataset", "data_path"),
+    "dataset.dev=FILE": ("validation_file", "eval_file", "eval_dataset", "dev_file"),
+    "output": ("output_dir", "output_path", "save_dir"),
+    "hydra.run.dir=DIR": ("output_dir", "output_path", "save_dir", "logging_dir"),
+}
 
 
 def meant(key: str, paths: Collection[str]) -> str | None:
@@ -229,7 +216,7 @@ class Checker:
             inner = get_args(kind)[1]
             return {key: self._value(inner, item, f"{path}.{key}") for key, item in value.items()}
         elif value is not None:
-            value = _as_float(value) if kind is float else value
+            value = float(value) if kind is float else value
             self._bounds(value, path, bounds or {})
         return value
 
@@ -259,24 +246,11 @@ def _fits(annotation: Any, value: Any) -> bool:
         return True
     if origin is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(annotation))
-    if origin is list:
-        return isinstance(value, list)
     if origin is dict or is_dataclass(annotation):
         return isinstance(value, Mapping)
-    if annotation is types.NoneType:
-        return value is None
     if annotation is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, annotation)
-
-
-def _as_float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # a whole number of over 300 digits
-        return math.inf
+        return type(value) in (int, float)
+    return type(value) is (origin or annotation)  # true is no whole number
 
 
 def options_of(schema: type, path: str = "") -> Iterator[str]:

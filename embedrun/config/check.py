@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from embedrun.config.options import REQUIRED
+from embedrun.config.options import REQUIRED, declared
 from embedrun.errors import ConfigError
 
 
@@ -253,12 +253,6 @@ def _fits(annotation: Any, value: Any) -> bool:
     return type(value) is (origin or annotation)  # true is no whole number
 
 
-def options_of(schema: type, path: str = "") -> Iterator[str]:
+def options_of(schema: type) -> Iterator[str]:
     """The options and groups of a dataclass by their full paths, a group before what it holds."""
-    hints = get_type_hints(schema)
-    for item in fields(schema):
-        where = f"{path}.{item.name}" if path else item.name
-        yield where
-        for part in (hints[item.name], *get_args(hints[item.name])):
-            if isinstance(part, type) and is_dataclass(part):
-                yield from options_of(part, where)
+    return (path for path, _ in declared(schema))

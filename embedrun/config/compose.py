@@ -21,7 +21,6 @@ from embedrun.config.request import (
     AUTO,
     Composed,
     Request,
-    evaluations,
     is_hydra,
     quoted,
     task_overrides,
@@ -281,7 +280,7 @@ def _evaluation_of_own_rows(
     In a list, it stands in place of ``auto``, and the others stay.
     """
     dataset = config.get("dataset")
-    words = evaluations(overrides) or [choices.get("evaluation")]
+    words = presets.chosen(overrides, "evaluation") or [choices.get("evaluation")]
     named = any(re.search(r"evaluation\.tasks(?!\.heldout)", override) for override in overrides)
     if AUTO not in words or named or not is_own(dataset):
         return ()

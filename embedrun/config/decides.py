@@ -1,11 +1,17 @@
 """What an option decides of a run, as its declaration says."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeGuard, get_args
+from typing import Any, TypeGuard
 
-from embedrun.config.options import DECIDES, AnnotateConfig, EvaluateConfig, GenerateConfig, TrainConfig
+from embedrun.config.options import (
+    DECIDES,
+    AnnotateConfig,
+    EvaluateConfig,
+    GenerateConfig,
+    TrainConfig,
+    declared,
+)
 from embedrun.files import Plain
 
 COMMANDS = (TrainConfig, EvaluateConfig, AnnotateConfig, GenerateConfig)  # those with runs
@@ -25,8 +31,6 @@ _LATER = {
     "score_range": None,
 }
 
-Place = tuple[str, ...]  # a dotted name, taken apart
-
 
 def decides(option: str) -> str:
     """One of the words of `DECIDES`; of a group, the most decisive of its options.
@@ -34,11 +38,8 @@ def decides(option: str) -> str:
     `option` is a dotted name, such as `training.resume`, or a group, such as `gpu`. What no class declares
     counts as the most decisive: options of data sets, loss terms and tasks, and those of another version.
     """
-    path = tuple(option.split("."))
-    inside = [
-        word for other, word in _known().items() if len(other) > len(path) and other[: len(path)] == path
-    ]
-    return min(inside, key=_ORDER.index, default=_known().get(path, _MOST))
+    inside = [word for path, word in _known().items() if path.startswith(f"{option}.")]
+    return min(inside, key=_ORDER.index, default=_known().get(option, _MOST))
 
 
 def decisive(config: Plain, least: str = "where") -> Plain:
@@ -47,7 +48,7 @@ def decisive(config: Plain, least: str = "where") -> Plain:
     An option that came after runs had begun is left out where it has the value that held before.
     """
     words = _ORDER[: _ORDER.index(least) + 1]
-    kept = _kept({key: value for key, value in config.items() if (key, value) != ("layers", None)}, words, ())
+    kept = _kept({key: value for key, value in config.items() if (key, value) != ("layers", None)}, words)
     dataset, backbone = config.get("dataset"), kept.get("backbone")
     training, evaluation = kept.get("training"), kept.get("evaluation")
     if isinstance(backbone, Mapping):
@@ -68,11 +69,11 @@ def decisive(config: Plain, least: str = "where") -> Plain:
     return kept
 
 
-def _kept(config: Plain, words: tuple[str, ...], group: Place) -> dict[str, Any]:
+def _kept(config: Plain, words: tuple[str, ...], group: str = "") -> dict[str, Any]:
     return {
-        key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
+        key: _kept(value, words, f"{group}{key}.") if isinstance(value, Mapping) else value
         for key, value in config.items()
-        if _known().get((*group, key), _MOST) in words
+        if _known().get(f"{group}{key}", _MOST) in words
     }
 
 
@@ -93,19 +94,10 @@ def has_split(dataset: Mapping[str, Any], split: str) -> bool:
 
 
 @cache
-def _known() -> dict[Place, str]:
-    return {path: word for command in COMMANDS for path, word in declared(command)}
-
-
-def declared(schema: type, group: Place = (), above: str = _MOST) -> Iterator[tuple[Place, str]]:
-    """Every option and group of a class, and what it says that it decides.
-
-    `group` is the one that the class describes, empty for a whole command, and `above` what that group says
-    of itself; none of its options decides more.
-    """
-    for item in fields(schema):
-        path, word = (*group, item.name), max(above, item.metadata["decides"], key=_ORDER.index)
-        yield path, word
-        for part in (item.type, *get_args(item.type)):
-            if isinstance(part, type) and is_dataclass(part):
-                yield from declared(part, path, word)
+def _known() -> dict[str, str]:
+    """What each option and group decides, by its dotted name; none of a group's options decides more."""
+    known: dict[str, str] = {}
+    for path, item in (pair for command in COMMANDS for pair in declared(command)):
+        above = known.get(path.rpartition(".")[0], _MOST)
+        known[path] = max(above, item.metadata["decides"], key=_ORDER.index)
+    return known

@@ -5,8 +5,9 @@ data sets, evaluation tasks) have no class here: the signature of the class that
 their schema.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from typing import Any, Literal, get_args
 
 REQUIRED = "???"  # OmegaConf's mark for a value that the user must give
 # What an option decides of a run, the most decisive first; `embedrun.config.decides` asks for it. The hash of
@@ -460,3 +461,12 @@ COMMANDS = {
     "generate": GenerateConfig,
     "collect": CollectConfig,
 }
+
+
+def declared(schema: type, path: str = "") -> Iterator[tuple[str, Field]]:
+    """Every option and group of a class by its full path, a group before what it holds."""
+    for item in fields(schema):
+        yield f"{path}{item.name}", item
+        for part in (item.type, *get_args(item.type)):
+            if isinstance(part, type) and is_dataclass(part):
+                yield from declared(part, f"{path}{item.name}.")

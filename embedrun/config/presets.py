@@ -110,10 +110,16 @@ def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> dict[
     return found
 
 
+def chosen(overrides: Sequence[str], group: str) -> list[str]:
+    """What the overrides choose of a group, as ``evaluation=x`` or ``evaluation=[x,y]``."""
+    values = [typed([override], (group,)).get(group, "") for override in overrides]
+    words = [word.strip(" '\"") for value in values for word in value.strip("[]").split(",")]
+    return [word for word in words if word]
+
+
 def named(overrides: Sequence[str]) -> list[str]:
     """The experiments that the overrides choose."""
-    chosen = [typed([override], ("experiment",)).get("experiment", "") for override in overrides]
-    return [name.strip(" '\"") for names in chosen for name in names.strip("[]").split(",") if name]
+    return chosen(overrides, "experiment")
 
 
 def choices_of(text: str) -> list[str]:

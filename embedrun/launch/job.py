@@ -47,43 +47,29 @@ MOMENT = 1.0  # seconds
 
 @dataclass(frozen=True)
 class Job:
-    """What a process is to do.
+    """What a process is to do."""
 
-    Args:
-        command: a key of `RUNS`.
-        config: resolved plain data.
-        directory: the run directory, where the user named one.
-        resumed: directory of the run to resume.
-        argv: the command line that the user typed, which the run records.
-        label: the job's name in messages.
-        choices: the presets behind the configuration, which the run records.
-    """
-
-    command: str
-    config: Plain
+    command: str  # a key of `RUNS`
+    config: Plain  # resolved plain data
     overrides: list[str] = field(default_factory=list)
-    directory: str | None = None
-    resumed: str | None = None
-    argv: list[str] = field(default_factory=list)
-    label: str = ""
-    choices: Plain | None = None
+    directory: str | None = None  # of the run, where the user named one
+    resumed: str | None = None  # directory of the run to resume
+    argv: list[str] = field(default_factory=list)  # what the user typed, which the run records
+    label: str = ""  # in messages
+    choices: Plain | None = None  # the presets behind the configuration, which the run records
 
 
 @dataclass(frozen=True)
 class Beside:
     """How to run a job in the background.
 
-    Args:
-        log: its output is appended there.
-        ends: called several times a second while it runs; true makes it save and end.
-        folder: its working directory; None: that of this process.
-        claim: descriptor of a lock file that the job shares: if this process dies, the job continues and its
-            work stays claimed. None: it saves and ends then.
+    With a `claim`, the descriptor of a lock file that the job shares, the job continues if this process dies,
+    and its work stays claimed. Without, it saves and ends then.
     """
 
-    log: Path
-    ends: Callable[[], bool]
-    folder: str | None = None
+    log: Path  # its output is appended there
+    ends: Callable[[], bool]  # called several times a second while it runs; true makes it save and end
+    folder: str | None = None  # its working directory; None: that of this process
     claim: int | None = None
 
 
@@ -175,17 +161,13 @@ def claimed(job: Job) -> Iterator[Outcome | None]:
 
 @dataclass(frozen=True)
 class Before:
-    """The earlier run of a job, if any: of the same configuration and code, on the same rows and models.
-
-    An `unfinished` one can be resumed. `fault` is why the job cannot run where it should, `code` its exit
-    code. `changed` is what has changed since the newest run of the configuration, where none counts.
-    """
+    """The earlier run of a job, if any: of the same configuration and code, on the same rows and models."""
 
     finished: Path | None = None
-    unfinished: Path | None = None
-    fault: str | None = None
-    code: int = IN_USE
-    changed: str | None = None
+    unfinished: Path | None = None  # it can be resumed
+    fault: str | None = None  # why the job cannot run where it should
+    code: int = IN_USE  # exit code of the fault
+    changed: str | None = None  # since the newest run of the configuration, where none counts
 
     @property
     def outcome(self) -> Outcome | None:
@@ -232,7 +214,7 @@ def _removed(folder: Path) -> Before:
     try:
         Run(folder).release()
     except EmbedrunError as fault:
-        return Before(fault=" ".join(str(fault).split()), code=fault.exit_code)
+        return _fault(fault)
     shutil.rmtree(folder)
     return Before()
 
@@ -242,8 +224,12 @@ def standing(path: Path) -> Before:
     try:
         Run.claim(path).release()
     except EmbedrunError as fault:
-        return Before(fault=" ".join(str(fault).split()), code=fault.exit_code)
+        return _fault(fault)
     return Before(unfinished=path)
+
+
+def _fault(fault: EmbedrunError) -> Before:
+    return Before(fault=" ".join(str(fault).split()), code=fault.exit_code)
 
 
 def outcome_of(path: Path) -> Outcome:

@@ -127,24 +127,14 @@ def _on_cuda(configs: Sequence[Plain]) -> bool:
 
 @dataclass(frozen=True)
 class Work:
-    """Called by Hydra for each job, with its number as `job`; never exits and raises only what stops all.
+    """Called by Hydra for each job, with its number as `job`; never exits and raises only what stops all."""
 
-    Args:
-        folder: with the jobs, one file each.
-        total: number of jobs.
-        logs: folder for the output of parallel jobs; None: they run one after the other.
-        where: the user's working directory.
-        alone: whether to skip a job that another process is running, or has finished meanwhile.
-        parent: process whose workers run the jobs; they end with it. None on a cluster, where jobs do not
-            depend on it.
-    """
-
-    folder: str
-    total: int
-    logs: str | None
-    where: str
-    alone: bool = False
-    parent: int | None = None
+    folder: str  # with the jobs, one file each
+    total: int  # jobs
+    logs: str | None  # folder for the output of parallel jobs; None: they run one after the other
+    where: str  # the user's working directory
+    alone: bool = False  # whether to skip a job that another process runs, or has finished meanwhile
+    parent: int | None = None  # its workers, which run the jobs, end with it; None on a cluster
 
     def __call__(self, config: Plain) -> None:
         """Do one job, and write its outcome."""

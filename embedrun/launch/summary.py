@@ -31,25 +31,16 @@ Score = tuple[str, float]  # key and value
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one job of a multirun.
+    """The result of one job of a multirun."""
 
-    Args:
-        number: in the multirun, from 0.
-        state: finished, finished before, failed, interrupted, or not started.
-        main: the main score.
-        dev: the dev score that selects.
-        reason: why it failed; empty otherwise.
-        lowest: whether a lower dev score is better.
-    """
-
-    number: int
+    number: int  # in the multirun, from 0
     overrides: tuple[str, ...]
-    state: str
+    state: str  # finished, finished before, failed, interrupted, or not started
     main: Score | None = None
-    dev: Score | None = None
+    dev: Score | None = None  # that selects
     directory: str | None = None
-    reason: str = ""
-    lowest: bool = False
+    reason: str = ""  # why it failed
+    lowest: bool = False  # whether a lower dev score is better
 
     @property
     def options(self) -> dict[str, str]:
@@ -102,22 +93,16 @@ def _score(key: object, value: object) -> Score | None:
 class Group:
     """The jobs of a multirun that differ in nothing but the seed.
 
-    Args:
-        number: in the multirun, from 0.
-        options: those that differ between groups, as they were typed.
-        scores: of the jobs that have one, under the metric of the multirun, by seed.
-        main: the main score over the same jobs, where it is another and all jobs have the same.
-        rows: where one job has a score, the ends of its 95 % interval over the scored rows, if there is one.
-        standing: `tied` of all that are tied for the best, else `best` of one and `worse` of the others; None
-            where it cannot be told.
+    `standing` is `tied` of all that are tied for the best, else `best` of one and `worse` of the others; None
+    where it cannot be told.
     """
 
-    number: int
+    number: int  # in the multirun, from 0
     jobs: Sequence[Result]
-    options: Mapping[str, str]
-    scores: Mapping[str, float]
-    main: Spread | None = None
-    rows: tuple[float, float] | None = None
+    options: Mapping[str, str]  # those that differ between groups, as they were typed
+    scores: Mapping[str, float]  # of the jobs that have one under the metric of the multirun, by seed
+    main: Spread | None = None  # of the main score, where it is another and all jobs have the same
+    rows: tuple[float, float] | None = None  # 95 % interval over the scored rows, of one seed
     standing: str | None = None
 
     @cached_property

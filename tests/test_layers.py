@@ -150,6 +150,12 @@ def circles(arrows: dict[str, frozenset[str]]) -> list[list[str]]:
     return sorted(found)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _files_are_read():
+    for module in MODULES:
+        targets(module)
+
+
 def test_every_room_has_its_floor():
     assert {module.partition(".")[0] for module in MODULES} == set(LEVEL)
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from embedrun.config import presets, safety, scale
@@ -131,20 +132,11 @@ def _refuse(problems: Sequence[str]) -> None:
         raise ConfigError(problems)
 
 
-class _Choices:
-    """All of Hydra's configuration loader that a glob asks for: what it chooses from."""
-
-    def __init__(self, groups: dict[str, list[str]]) -> None:
-        self._groups = groups
-
-    def get_group_options(self, group: str, results_filter: object = None) -> list[str]:
-        return self._groups.get(group, [])
-
-
 def _parsed(overrides: Sequence[str], request: Request) -> list["Override"]:
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    loader: Any = _Choices(request.groups)
+    # All of Hydra's configuration loader that a glob asks for: what it chooses from.
+    loader: Any = SimpleNamespace(get_group_options=lambda group, *_, **__: request.groups.get(group, []))
     try:
         return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     except Exception as fault:  # Hydra's own; of long numbers and of nested lists Python's
@@ -167,31 +159,25 @@ def _values(override: "Override") -> list[str]:
 def _choice_problems(parsed: Sequence["Override"], request: Request) -> list[str]:
     """What is wrong with the choices of groups that Hydra would take for something else."""
     problems = []
-    chosen = presets.read(presets.folder(), request.root).choices
+    ours = presets.read(presets.folder(), request.root).choices
     for override in parsed:
-        group, value = override.key_or_group, override.value()
+        group, value, typed = override.key_or_group, override.value(), override.input_line
+        words = value if isinstance(value, list) else [value]
         if override.is_sweep_override():
             problems.append(
-                f"{override.input_line}: several values; add -m for one run each, or write a list as "
-                f"{group}=[a,b]"
+                f"{typed}: several values; add -m for one run each, or write a list, {group}=[a,b]"
             )
-        elif override.is_add() and override.package is None and group in chosen:
+        elif override.is_add() and override.package is None and group in ours:
             # An experiment behind it would silently take its place.
             problems.append(f"+{group}=...: {group} already has a choice; write {group}=... without the plus")
-        elif group == "dataset" and isinstance(value, list) and len(value) > 1:
-            problems.append(f"{override.input_line}: a run has one data set; with -m, dataset=A,B")
-        elif group in request.groups:
-            known = request.groups[group]
-            words = [word for word in (value if isinstance(value, list) else [value]) if word not in known]
-            problems += [_no_choice(group, str(word), known) for word in words if _is_no_choice(group, word)]
+        elif group == "dataset" and len(words) > 1:
+            problems.append(f"{typed}: a run has one data set; with -m, dataset=A,B")
+        elif known := request.groups.get(group):
+            # Options of the group and files of a folder in it are no choices; a path of rows is one.
+            words = [word for word in words if not (word is None or isinstance(word, dict) or word in known)]
+            words = [word for word in map(str, words) if group == "dataset" or "/" not in word]
+            problems += [_no_choice(group, word, known) for word in words]
     return problems
-
-
-def _is_no_choice(group: str, word: Any) -> bool:
-    """Whether a word that is no file of a group is neither an option's value nor a file of a folder in it."""
-    if group == "dataset" and isinstance(word, str):
-        return True  # a path of the user's rows
-    return not (word is None or isinstance(word, dict) or "/" in str(word))
 
 
 def _compose(

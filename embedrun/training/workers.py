@@ -124,6 +124,7 @@ def launch(
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     meeting = gpu.rendezvous or "localhost:0"
+    host = meeting.rpartition(":")[0]
     with tempfile.TemporaryDirectory(prefix="embedrun-") as name:
         folder, relay = Path(name), Relay(Path(name))
         job = {
@@ -144,7 +145,7 @@ def launch(
             rdzv_backend="c10d",
             rdzv_endpoint=meeting,
             max_restarts=0,
-            local_addr="localhost" if meeting.startswith("localhost:") else None,
+            local_addr=host if host in ("localhost", "127.0.0.1") else None,
             signals_to_handle="SIGQUIT",  # the others are forwarded: torch would kill what saves for long
         )
         python, *arguments = command(__name__, name)

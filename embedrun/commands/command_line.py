@@ -145,7 +145,8 @@ class ComposingParser(Parser):
         self._command, self._bare = command, bare
         add = self.add_argument
         add("overrides", nargs="*", metavar="group=choice|option=value", help="Hydra overrides")
-        add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
+        if (root or command) in RECORDING:
+            add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
         if command in RECORDING:
             add("--again", action="store_true", help="with -m: also rerun finished jobs, from scratch")
         add("--cfg", choices=("job", "hydra", "all"), help="print the composed configuration, run nothing")
@@ -155,7 +156,7 @@ class ComposingParser(Parser):
         add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
         add("--debug", action="store_true", help="show the traceback of a failure")
 
-    def start(self, argv: Sequence[str], check: Callable[[Plain], object] | None) -> int:
+    def start(self, argv: Sequence[str], check: Callable[[Plain], object] | None = None) -> int:
         """Do what the command line asks for, unless that is --help; see `start`."""
         request = self.request(argv)
         return 0 if request is None else start(request, check)
@@ -175,7 +176,7 @@ class ComposingParser(Parser):
             self._command,
             with_runs(self._spelt_out(known.overrides)),
             known.config_dir,
-            multirun=known.multirun,
+            multirun=getattr(known, "multirun", False),
             show=(*show, *(["--resolve"] if known.resolve else [])),
             again=getattr(known, "again", False),
         )

@@ -14,7 +14,7 @@ from embedrun.errors import IN_USE, USAGE, ConfigError
 from embedrun.experiment.outcome import resumes
 from embedrun.files import Plain, only_writer, unwritable
 from embedrun.launch import launcher, summary
-from embedrun.launch.job import RECORDING, Before, Job, before, latest
+from embedrun.launch.job import Before, Job, before, latest
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Results, result
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled_as_begun, settled_for
@@ -59,7 +59,6 @@ class _Multirun:
 
     def __init__(self, request: Request, jobs: Sequence[Composed]) -> None:
         self._request, self._jobs = request, jobs
-        self._leaves_runs = request.command in RECORDING
         self._hashes = [config_hash(job.config) for job in jobs]
         self._parent = next((Path(job.parent) for job in jobs if job.parent is not None), None)
         self._before: dict[int, Before] = {}
@@ -90,7 +89,7 @@ class _Multirun:
         """Whether what exists there was left by these very jobs, or is empty."""
         if place.is_dir() and not any(place.iterdir()):
             return True
-        if self._request.again or not self._leaves_runs:
+        if self._request.again:
             return False
         # Without a folder of the sweep, each job's own is checked later.
         return self._parent is None or summary.is_of(place, self._request.command, self._hashes)
@@ -102,8 +101,6 @@ class _Multirun:
 
     def run(self, ended: dict[int, Outcome]) -> int:
         """Run all but the jobs that have `ended` before they began, report all, and return the exit code."""
-        if not self._leaves_runs:
-            return self._run_left(ended, Path("outputs"))
         folder = self._parent or self._new_folder()
         # What a concurrent multirun does in this folder would be mistaken for the remains of an earlier one.
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -149,8 +146,7 @@ class _Multirun:
             outcomes = launcher.launch(self._request, jobs, folder) if jobs else []
         except launcher.Interrupted as stop:
             self._report({**ended, **dict(zip(left, stop.outcomes, strict=True))}, folder)
-            if self._leaves_runs:
-                say(f"{shlex.join(['embedrun', *sys.argv[1:]])} runs what is left")
+            say(f"{shlex.join(['embedrun', *sys.argv[1:]])} runs what is left")
             raise stop.stop from None
         return self._report({**ended, **dict(zip(left, outcomes, strict=True))}, folder)
 
@@ -167,7 +163,7 @@ class _Multirun:
             directory=None if resumed is not None else job.directory,
             resumed=resumed,
             label=self.label(number),
-            choices=job.choices if self._leaves_runs else None,
+            choices=job.choices,
         )
 
     def _report(self, ended: Mapping[int, Outcome], folder: Path) -> int:
@@ -176,18 +172,17 @@ class _Multirun:
         for number, job in enumerate(self._jobs):
             outcome, earlier = ended[number], self._before.get(number)
             begun = outcome.error and outcome.code not in (USAGE, IN_USE) and outcome.error != WAITING
-            if self._leaves_runs and begun and outcome.directory is None:
+            if begun and outcome.directory is None:
                 place = latest(settled_as_begun(job.config, job.directory, hub.pinned), job.directory)
                 outcome = Outcome(place, outcome.main, outcome.error, outcome.code)
             finished_before = earlier is not None and earlier.finished is not None
             jobs.append(result(number, job.overrides, job.config, outcome, before=finished_before))
         results = Results(jobs)
         print(summary.text(results), flush=True)  # before it is written: the disk may be full
-        if self._leaves_runs:
-            summary.write(folder, self._request.command, self._hashes, results)
-            say(f"summary: {folder / 'summary.md'}")
-            if lines := summary.next_steps(results):
-                print("\n".join(lines), flush=True)
+        summary.write(folder, self._request.command, self._hashes, results)
+        say(f"summary: {folder / 'summary.md'}")
+        if lines := summary.next_steps(results):
+            print("\n".join(lines), flush=True)
         return 1 if any(job.state in (FAILED, STOPPED, WAITING) for job in jobs) else 0
 
 

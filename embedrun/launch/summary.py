@@ -22,7 +22,6 @@ from embedrun.table.formats import cell, markdown_escaped
 FINISHED, BEFORE, FAILED, STOPPED, WAITING = _STATES = (
     "finished", "finished before", "failed", "interrupted", "not started",
 )  # fmt: skip
-_DEV = "_dev/spearman"  # suffix of the dev score that selects, where no key is named
 _SEED = "seed"  # the option that jobs of one group may differ in
 _RECORD = "sweep.json"
 
@@ -56,7 +55,7 @@ def result(
 
     The directory of the outcome may be that of a failed run.
     """
-    training, main = config.get("training") or {}, outcome.main or {}
+    main = outcome.main or {}
     reason = " ".join((outcome.error or "").split())
     if not reason:
         state = BEFORE if before else FINISHED
@@ -65,24 +64,17 @@ def result(
     else:
         state = STOPPED if outcome.code in (INTERRUPTED, TERMINATED) else FAILED
     results = RunFiles.read(Path(outcome.directory), strict=False).results if outcome.directory else {}
+    selected_by = (results.get("notes") or {}).get(SELECTED_BY)
     return Result(
         number=number,
         overrides=tuple(overrides),
         state=state,
         main=_score(main.get("name"), main.get("value")),
-        dev=None if reason else _dev(results, training.get("select_by")),
+        dev=None if reason else _score(selected_by, (results.get("scores") or {}).get(selected_by)),
         directory=outcome.directory,
         reason=reason,
-        lowest=bool(training.get("select_lowest")),
+        lowest=bool((config.get("training") or {}).get("select_lowest")),
     )
-
-
-def _dev(results: Plain, select_by: object) -> Score | None:
-    """The score that selected; where the run did not record its key, the one that the configuration names."""
-    scores = results.get("scores") or {}
-    key = (results.get("notes") or {}).get(SELECTED_BY) or select_by
-    key = key or next((key for key in scores if key.endswith(_DEV)), None)
-    return _score(key, scores.get(key))
 
 
 def _score(key: object, value: object) -> Score | None:
@@ -205,8 +197,8 @@ def next_steps(results: Results) -> list[str]:
     folder = os.path.relpath(os.path.commonpath([Path(path).absolute().parent for path in done.values()]))
     follow = ["embedrun", "runs", folder]
     if len(results.ranking) > 1:
-        best, second = ([done[job.number] for job in group.jobs if job.number in done]
-                        for group in results.ranking[:2])  # fmt: skip
+        top = [[done[job.number] for job in group.jobs if job.number in done] for group in results.ranking]
+        best, second = top[:2]
         follow = ["embedrun", "runs", "--diff", *second, *(["--"] if len(best + second) > 2 else []), *best]
     return [
         f"report  {clean(shlex.join(['embedrun', 'report', folder]))}",
@@ -219,6 +211,15 @@ def counts(results: Results) -> str:
     states = [job.state for job in results.jobs]
     shown = [state for state in _STATES if state in (FINISHED, FAILED, *states)]
     return ", ".join(f"{states.count(state)} {state}" for state in shown)
+
+
+_SEVERAL = (
+    "several seeds: tied where 0 is in the 95 % interval of the difference (paired t over the seeds, else "
+    "Welch's)"
+)
+_ONE = (
+    "one seed: tied where the other's score is in its 95 % interval over rows, which leaves out other seeds"
+)
 
 
 def verdict(results: Results, most: int | None = None) -> list[str]:
@@ -240,11 +241,9 @@ def verdict(results: Results, most: int | None = None) -> list[str]:
     lines = [f"{'best' if len(first) == 1 else 'tied for the best'} by {results.metric}: {'; '.join(named)}"]
     several = {min(len(group.scores), len(best.scores)) > 1 for group in ranking[1:] if group.standing}
     if True in several:
-        lines.append("several seeds: tied where 0 is in the 95 % interval of the difference (paired t over "
-                     "the seeds, else Welch's)")  # fmt: skip
+        lines.append(_SEVERAL)
     if False in several:
-        lines.append("one seed: tied where the other's score is in its 95 % interval over rows, which leaves "
-                     "out other seeds")  # fmt: skip
+        lines.append(_ONE)
     return lines
 
 

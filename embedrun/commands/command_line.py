@@ -5,7 +5,7 @@ import logging
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -85,23 +85,24 @@ class Parser(argparse.ArgumentParser):
                 problems.append(f"{flag}: an option is written without dashes: {typed}")
         return problems
 
+    def every(self) -> Iterator[argparse.Action]:
+        """Its actions in the order of its help; then those of its parsers."""
+        yield from self.actions
+        for parser in self.parsers.values():
+            yield from parser.every()
+
     def flags(self) -> list[str]:
-        """Its long flags, in the order of its help; then those of its actions."""
-        shown = [action for action in self.actions if action.help != argparse.SUPPRESS]
-        flags = [flag for action in shown for flag in action.option_strings if flag.startswith("--")]
-        return list(dict.fromkeys([*flags, *(flag for one in self.parsers.values() for flag in one.flags())]))
+        """Its long flags, and those of its parsers."""
+        shown = (action for action in self.every() if action.help != argparse.SUPPRESS)
+        flags = (flag for action in shown for flag in action.option_strings if flag.startswith("--"))
+        return list(dict.fromkeys(flags))
 
     def values(self) -> dict[str, list[str]]:
         """Of each flag that takes a value: the words that it takes; none where any may stand there."""
-        words = {
-            flag: [str(choice) for choice in action.choices or ()]
-            for action in self.actions
-            for flag in action.option_strings
-            if action.nargs != 0
+        taking = [action for action in self.every() if action.nargs != 0]
+        return {
+            flag: list(map(str, action.choices or ())) for action in taking for flag in action.option_strings
         }
-        for parser in self.parsers.values():
-            words |= parser.values()
-        return words
 
     def format_help(self) -> str:
         """With the groups and options, which are looked up only for this, and the examples."""

@@ -7,10 +7,13 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from packaging.markers import Marker
+from packaging.requirements import Requirement
 
 from embedrun import __version__, family
 from embedrun.commands.command_line import Parser
@@ -81,8 +84,6 @@ class Finding(NamedTuple):
 
 def packages() -> Iterator[Finding]:
     """Python, embedrun, the packages that every command needs, the extras, and what others add."""
-    from packaging.requirements import Requirement
-
     yield Finding("python", "ok", platform.python_version())
     yield Finding("embedrun", "ok", __version__)
     try:
@@ -90,7 +91,7 @@ def packages() -> Iterator[Finding]:
     except PackageNotFoundError:
         yield Finding("packages", "note", "embedrun is not installed, so what it needs is not known")
         return
-    always = [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
+    always = [one for one in requirements if _is_of(one.marker, "")]
     for needed in always:
         installed = _version(needed.name)
         if installed is not None and needed.specifier.contains(installed, prereleases=True):
@@ -99,16 +100,8 @@ def packages() -> Iterator[Finding]:
             advice = f"pip install '{needed}'"
             yield Finding(needed.name, "fault", f"{installed or 'not installed'}; {advice}")
     for extra, use in EXTRAS.items():
-        versions = {
-            one.name: _version(one.name)
-            for one in requirements
-            if one not in always and one.marker is not None and one.marker.evaluate({"extra": extra})
-        }
-        if not versions or None in versions.values():
-            yield Finding(f"extra {extra}", "note", f"not installed; for {use}: {install_extra(extra)}")
-        else:
-            have = ", ".join(f"{name} {installed}" for name, installed in versions.items())
-            yield Finding(f"extra {extra}", "ok", f"{have}: {use}")
+        of_extra = [one for one in requirements if one not in always and _is_of(one.marker, extra)]
+        yield _extra(extra, use, {one.name: _version(one.name) for one in of_extra})
     for point in family.installed():
         kind = point.group.removeprefix("embedrun.")
         try:
@@ -117,6 +110,17 @@ def packages() -> Iterator[Finding]:
             yield Finding(f"{kind} {point.name}", "note", fault.problems[0])
         else:
             yield Finding(f"{kind} {point.name}", "ok", f"{point.value} of {family.package_of(point)}")
+
+
+def _is_of(marker: Marker | None, extra: str) -> bool:
+    return marker is None or marker.evaluate({"extra": extra})
+
+
+def _extra(extra: str, use: str, versions: Mapping[str, str | None]) -> Finding:
+    if not versions or None in versions.values():
+        return Finding(f"extra {extra}", "note", f"not installed; for {use}: {install_extra(extra)}")
+    have = ", ".join(f"{name} {installed}" for name, installed in versions.items())
+    return Finding(f"extra {extra}", "ok", f"{have}: {use}")
 
 
 def _version(package: str) -> str | None:

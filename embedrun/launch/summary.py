@@ -263,18 +263,18 @@ def _group_rows(results: Results) -> list[list[str]]:
     groups, metric = [group for group in results.groups if group.scores], str(results.metric)
     if not groups or (len(groups) == 1 and len(groups[0].scores) == 1):
         return []
-    columns = {"n": [str(len(group.scores)) for group in groups]}
-    columns[metric] = [_spread(metric, group.spread) for group in groups]
-    if any(group.rows for group in groups):
-        ends = [[score_text(metric, end) for end in group.rows or ()] for group in groups]
-        columns["95 % over rows"] = [" to ".join(pair) or "-" for pair in ends]
-    if results.main is not None and any(group.main for group in groups):
-        columns[results.main] = [_spread(results.main, group.main) for group in groups]
-    if results.best is not None:
-        columns["standing"] = [group.standing or "-" for group in groups]
-    options = [[*group.options.values()] for group in groups]
-    cells = zip(options, *columns.values(), strict=True)
-    return [[*groups[0].options, *columns], *([*values, *rest] for values, *rest in cells)]
+    ends = [[score_text(metric, end) for end in group.rows or ()] for group in groups]
+    columns = [
+        ("n", [str(len(group.scores)) for group in groups]),
+        (metric, [_spread(metric, group.spread) for group in groups]),
+        ("95 % over rows", [" to ".join(pair) or "-" for pair in ends]),
+        (str(results.main), [_spread(str(results.main), group.main) for group in groups]),
+        ("standing", [group.standing or "-" for group in groups]),
+    ]
+    columns = [(name, cells) for name, cells in columns if set(cells) != {"-"}]
+    heading = [*groups[0].options, *(name for name, _ in columns)]
+    rows = zip(*(cells for _, cells in columns), strict=True)
+    return [heading, *([*group.options.values(), *row] for group, row in zip(groups, rows, strict=True))]
 
 
 def _spread(key: str, spread: Spread | None) -> str:

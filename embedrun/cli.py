@@ -1,9 +1,7 @@
 """The `embedrun` command: one word picks one module of `embedrun.commands`."""
 
 import os
-import shutil
 import sys
-import textwrap
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -35,7 +33,15 @@ COMMANDS = {
     "data": "the local data store: list, fetch, verify and audit its files",
 }
 
-_EXAMPLES = """examples:
+_USAGE = """usage: embedrun COMMAND [ARGUMENT ...]
+
+Train, score and reproduce sentence-embedding models.
+
+{}
+
+embedrun COMMAND --help says more; --version prints the version.
+
+examples:
   embedrun train +experiment=quickstart
   embedrun evaluate model=sentence-transformers/all-MiniLM-L6-v2 evaluation=sts"""
 
@@ -43,21 +49,7 @@ _EXAMPLES = """examples:
 def usage() -> str:
     """The text of `embedrun --help`."""
     width = max(map(len, COMMANDS))
-    lines = [
-        "usage: embedrun COMMAND [ARGUMENT ...]",
-        "",
-        "Train, score and reproduce sentence-embedding models.",
-        "",
-    ]
-    indent = " " * (width + 4)
-    columns = shutil.get_terminal_size().columns
-    lines += [
-        textwrap.fill(f"  {word.ljust(width)}  {what}", columns, subsequent_indent=indent)
-        for word, what in COMMANDS.items()
-    ]
-    return "\n".join(
-        [*lines, "", "embedrun COMMAND --help says more; --version prints the version.", "", _EXAMPLES]
-    )
+    return _USAGE.format("\n".join(f"  {word.ljust(width)}  {what}" for word, what in COMMANDS.items()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

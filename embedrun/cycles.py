@@ -10,8 +10,7 @@ _OBJECTS = 200_000  # that are made, beyond those that go, before it looks
 def starting() -> None:
     """Look seldom from here on, and not at all at the end of the process.
 
-    Imports make few cycles, and half a million objects that stay. Python looks through them as they come, and
-    again at the end, only to give back memory that goes with the process: together a third of what
+    Imports make few cycles, and half a million objects that stay: to look through them is a third of what
     `import torch` takes. Called first, this runs after all that others have registered for the end.
     """
     gc.set_threshold(_OBJECTS)
@@ -19,10 +18,7 @@ def starting() -> None:
 
 
 def started() -> None:
-    """Look as often as ever again, but not among what is there by now; nothing where no command has started.
-
-    In long work a cycle may hold a tensor of any size.
-    """
+    """Look as often as ever again, for cycles that hold a tensor, but not among what is there by now."""
     if gc.get_threshold()[0] == _OBJECTS:
         gc.freeze()
         gc.set_threshold(*_USUAL)

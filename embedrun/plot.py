@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -427,81 +426,6 @@ def _roomy(axis: "Axes", height: float) -> None:
     low, high = axis.get_ylim()
     if high - low < height:
         axis.set_ylim((low + high - height) / 2, (low + high + height) / 2)
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A score at one value of an option, with the ends of its error bar, if it has one.
-
-    `mark` is `best`, `tied` for it, or anything else.
-    """
-
-    value: float | str
-    score: float
-    ends: tuple[float, float] | None = None
-    mark: str = ""
-
-
-_APART = 0.12  # between scores at one choice; choices are 1 apart
-
-
-def means(
-    points: Sequence[Mean],
-    bars: str,
-    labels: tuple[str, str],
-    path: Path,
-    *,
-    height: float | None,
-    log: bool = False,
-    order: Sequence[str] | None = None,
-) -> None:
-    """Scores with error bars by the value of one option.
-
-    Args:
-        bars: what an error bar is, for the legend.
-        labels, log, order: as in `against`.
-        height: of the y axis at least, such as the width of an interval; None: one point of what is × 100.
-    """
-    figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
-    places = _places(points, order)
-    with_bar = [(x, one, one.ends) for x, one in zip(places, points, strict=True) if one.ends is not None]
-    if with_bar:
-        off = np.array(
-            [(one.score - low, high - one.score) for _, one, (low, high) in with_bar]
-        ).T  # (2, bars)
-        axis.errorbar(
-            [x for x, *_ in with_bar],
-            [one.score for _, one, _ in with_bar],
-            yerr=np.maximum(off, 0),  # the interval of a few rows may leave out the score itself
-            linestyle="none",
-            color="0.4",
-            capsize=4,
-            label=bars,
-        )
-    circle = {"linestyle": "none", "marker": "o", "markersize": 6, "markeredgecolor": "black"}
-    for mark, label, look in (
-        ("best", "best", _STAR),
-        ("tied", "tied for the best", {**circle, "markerfacecolor": "0.5"}),
-        ("", "score", {**circle, "markerfacecolor": "white"}),
-    ):
-        marks = [one.mark if one.mark in ("best", "tied") else "" for one in points]
-        own = [(x, one.score) for x, one, its in zip(places, points, marks, strict=True) if its == mark]
-        if own:
-            axis.plot(*zip(*own, strict=True), label=label, **look)
-    _roomy(axis, _least(labels[1]) if height is None else height)
-    _option_axis(axis, labels, log, order)
-    save(figure, path)
-
-
-def _places(points: Sequence[Mean], order: Sequence[str] | None) -> list[float]:
-    """Where each point stands on the axis of the values; those at one choice stand beside each other."""
-    if order is None:
-        return [float(one.value) for one in points]
-    values = [one.value for one in points]
-    return [
-        order.index(str(value)) + _APART * (values[:number].count(value) - (values.count(value) - 1) / 2)
-        for number, value in enumerate(values)
-    ]
 
 
 def _scatter(axis: "Axes", points: Sequence[Point]) -> None:

@@ -17,21 +17,17 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from embedrun import family
 from embedrun.config import options, presets
-from embedrun.config.check import BOUNDS, describe, nearest
+from embedrun.config.check import BOUNDS, alike, describe
 from embedrun.config.decides import decides
 from embedrun.config.options import COMMANDS
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
-GROUPS = {
-    "backbone": options.BackboneConfig,
-    "pooling": options.PoolingConfig,
-    "loss": options.LossConfig,
-    "dataset": None,  # open: the classes of embedrun/dataset
-    "training": options.TrainingConfig,
-    "gpu": options.GpuConfig,
-    "evaluation": options.EvaluationConfig,
-    "tracking": options.TrackingConfig,
+# The groups of a training, each with its class; None where it is open, as `dataset`: that of the name in it.
+GROUPS: dict[str, type | None] = {
+    item.name: item.type if isinstance(item.type, type) and is_dataclass(item.type) else None
+    for item in fields(options.TrainConfig)
+    if item.metadata["unit"].startswith("group")
 }
 # Of the open families: what stands before the options of a member, and what a member is called.
 FAMILIES = {
@@ -44,7 +40,10 @@ _NO_DEFAULT = (MISSING, inspect.Parameter.empty, options.REQUIRED)
 
 
 class Option(NamedTuple):
-    """One option: where it stands, what it accepts, its default, its meaning."""
+    """One option: where it stands, what it accepts, its default, its meaning.
+
+    `values` are all words that it takes; none where it takes a number, a text or a list, too.
+    """
 
     name: str
     accepts: str
@@ -97,12 +96,12 @@ def defaults(root: str) -> Plain:
 
 def choices(group: str) -> dict[str, str]:
     """The files of a group, each with the first sentence at its head."""
-    found = {}
+    heads = {}
     for name in presets.groups().get(group, []):
         text = (presets.folder() / group / f"{name}.yaml").read_text(encoding="utf-8")
         lines = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
-        found[name] = sentence("\n".join(line for line in lines if "@package" not in line))
-    return found
+        heads[name] = sentence("\n".join(line for line in lines if "@package" not in line))
+    return heads
 
 
 def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
@@ -114,8 +113,7 @@ def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
     for item in fields(schema):
         hint, where, about = hints[item.name], path + item.name, item.metadata
         bounds = " and ".join(f"{BOUNDS[name][0]} {bound:,}" for name, bound in about["bounds"].items())
-        has = isinstance(composed, Mapping) and item.name in composed
-        default = composed[item.name] if has else item.default
+        default = composed.get(item.name, item.default) if isinstance(composed, Mapping) else item.default
         yield Option(
             name=where,
             accepts="; ".join(filter(None, [describe(hint), bounds])),
@@ -132,13 +130,12 @@ def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
 
 def every_option(root: str) -> list[Option]:
     """The options of a command, those of its groups among them."""
-    composed = defaults(root)
-    found = []
-    for one in options_of(COMMANDS[root], composed):
-        if not one.meaning.startswith("group"):
-            found.append(one)
-        elif (schema := GROUPS[one.name]) is not None:
-            found += options_of(schema, composed.get(one.name), f"{one.name}.")
+    composed, found = defaults(root), []
+    for option in options_of(COMMANDS[root], composed):
+        if not option.meaning.startswith("group"):
+            found.append(option)
+        elif (schema := GROUPS[option.name]) is not None:
+            found += options_of(schema, composed.get(option.name), f"{option.name}.")
     return found
 
 
@@ -167,16 +164,10 @@ def member(kind: str, name: str) -> Member:
     else:
         module = family.module(kind, name)
         doc, taken = ast.get_docstring(node) or "", list(_arguments(node, _Names(module)))
-    said = arguments(doc)
+    meanings = arguments(doc)
     path = FAMILIES[kind][0].replace("TERM", name).replace("TASK", name)
     found = [
-        Option(
-            name=path + key,
-            accepts=describe(hint),
-            default=default,
-            meaning=said.get(key, ""),
-            values=tuple(_values(hint)),
-        )
+        Option(path + key, describe(hint), default, meanings.get(key, ""), values=tuple(_values(hint)))
         for key, hint, default in taken
         if key not in _FILLED
     ]
@@ -185,16 +176,11 @@ def member(kind: str, name: str) -> Member:
 
 def arguments(doc: str) -> dict[str, str]:
     """What the docstring of a class says of each argument."""
-    found = re.search(r"^Args:\n((?:[ ]{4}.*\n?|\n)+)", doc, re.MULTILINE)
-    said: dict[str, str] = {}
-    names: list[str] = []
-    for line in (found[1] if found else "").splitlines():
-        if start := re.match(r" {4}(\w[\w, ]*): (.*)", line):
-            names = [name.strip() for name in start[1].split(",")]
-            said |= dict.fromkeys(names, start[2])
-        elif line.strip():
-            said |= {name: f"{said[name]} {line.strip()}" for name in names}
-    return said
+    part = re.search(r"^Args:\n((?:[ ]{4}.*\n?|\n)+)", doc, re.MULTILINE)
+    meanings: dict[str, str] = {}
+    for names, text in re.findall(r"^ {4}(\w[\w, ]*): (.*(?:\n {5,}.*)*)", part[1] if part else "", re.M):
+        meanings |= dict.fromkeys(map(str.strip, names.split(",")), " ".join(text.split()))
+    return meanings
 
 
 def sentence(text: str | None) -> str:
@@ -213,29 +199,19 @@ def plain(text: str) -> str:
 def overview(root: str, width: int) -> str:
     """The groups and options of a command, a line each."""
     lines = ["groups, each with its default choice (all of them: --help GROUP):"]
-    taken = groups_of(root)
-    if root == "train":
-        taken = {**taken, "+experiment": None}
-    names = {group: f"{group}={choice or ''}" for group, choice in taken.items()}
-    for group, name in names.items():
-        found = presets.groups()[group.lstrip("+")]
-        others = [one for one in found if one != taken[group]]
-        said = f"{'or ' if taken[group] else 'one of '}{', '.join(others)}" if others else "the only one"
-        lines.append(_line(name, said, 24, width))
+    groups = groups_of(root) | ({"+experiment": None} if root == "train" else {})
+    for group, choice in groups.items():
+        others = ", ".join(name for name in presets.groups()[group.lstrip("+")] if name != choice)
+        lines.append(_line(f"{group}={choice or ''}", f"or {others}" if choice else others, 24, width))
     lines += ["", "options, each with its default and what it takes (in full: --help OPTION):"]
-    last = None
-    for one in every_option(root):
-        group = one.name.partition(".")[0] if "." in one.name else ""
-        if last not in (None, group):
-            lines.append("")
-        last = group
-        needed = "to be given; " if one.is_needed else ""
-        lines.append(_line(_typed(one, width - 34), f"{needed}{one.accepts}; {one.meaning}", 32, width))
-    lines += [""]
+    for option in every_option(root):
+        needed = "to be given; " if option.is_needed else ""
+        text = f"{needed}{option.accepts}; {option.meaning}"
+        lines.append(_line(_typed(option, width - 34), text, 32, width))
     for kind, (path, called) in FAMILIES.items():
-        if kind in taken:
+        if kind in groups:
             lines.append(_line(f"{path}OPTION", f"--help {kind} lists the {called}s", 32, width))
-    return "\n".join(lines).rstrip()
+    return "\n".join(lines)
 
 
 def about(root: str, topic: str, width: int) -> str:
@@ -246,25 +222,23 @@ def about(root: str, topic: str, width: int) -> str:
     """
     word = topic.partition("=")[0].lstrip("+~").replace("/", ".")
     group, _, rest = word.partition(".")
-    taken = [*groups_of(root), *(["experiment"] if root == "train" else [])]
-    if word in taken:
+    groups = [*groups_of(root), *(["experiment"] if root == "train" else [])]
+    if word in groups:
         return _group(root, word, width)
     every = every_option(root)
-    if found := [one for one in every if one.name == word or one.name.startswith((f"{word}.", f"{word}[]"))]:
-        return "\n".join(_in_full(found, width))
-    members: list[str] = []
-    if group in taken and group in FAMILIES:
-        name = rest.removeprefix("terms.").removeprefix("tasks.").partition(".")[0]
-        if name in family.names(group):
-            return _member(member(group, name), group, width)
-        members = [f"{group}.{name}" for name in family.names(group)]
-    known = [*taken, *members, *(one.name for one in every)]
-    near = nearest(word, known)
-    if not near and (same := [name for name in known if name.rpartition(".")[2] == word]):
-        near = f"; did you mean '{same[0]}'?"
+    if below := [one for one in every if one.name == word or one.name.startswith((f"{word}.", f"{word}[]"))]:
+        return "\n".join(_in_full(below, width))
+    members = family.names(group) if group in groups and group in FAMILIES else []
+    name = rest.removeprefix("terms.").removeprefix("tasks.").partition(".")[0]
+    if name in members:
+        found = member(group, name)
+        lines = textwrap.wrap(f"{FAMILIES[group][1]} {name}: {plain(sentence(found.doc))}", width)
+        return "\n".join([*lines, found.file, "", *(_in_full(found.options, width) or ["no options"])])
+    known = [*groups, *(f"{group}.{name}" for name in members), *(one.name for one in every)]
+    near = alike(word, known)
     raise ConfigError(
-        f"--help {topic}: no group or option{near} (groups: {', '.join(taken)}; "
-        "--help alone lists the options)"
+        f"--help {topic}: no group or option{'' if near is None else f'; did you mean {near!r}?'} "
+        f"(groups: {', '.join(groups)}; --help alone lists the options)"
     )
 
 
@@ -273,10 +247,9 @@ def _group(root: str, group: str, width: int) -> str:
     schema = GROUPS.get(group)
     if schema is not None:
         lines += [*textwrap.wrap(f"{group}: {inspect.getdoc(schema)}", width), ""]
-    sign = "+" if group == "experiment" else ""
-    lines.append(f"choices of {sign}{group}=")
-    for name, said in choices(group).items():
-        lines += _two(name, said, width)
+    lines.append(f"choices of {'+' if group == 'experiment' else ''}{group}=")
+    for name, text in choices(group).items():
+        lines += [f"  {name}", *_indented(text, width)]
     if schema is not None:
         lines += ["", "options, each with its default, what it takes and its meaning:"]
         lines += _in_full(options_of(schema, defaults(root).get(group), f"{group}."), width)
@@ -285,46 +258,39 @@ def _group(root: str, group: str, width: int) -> str:
         lines += ["", f"{called}s, with options {path}OPTION:"]
         for name in family.names(group):
             try:
-                doc = plain(sentence(member(group, name).doc))
+                text = plain(sentence(member(group, name).doc))
             except family.Unloadable as fault:
-                doc = fault.problems[0]
-            lines += _two(name, doc, width)
+                text = fault.problems[0]
+            lines += [f"  {name}", *_indented(text, width)]
     return "\n".join(lines)
 
 
-def _member(found: Member, kind: str, width: int) -> str:
-    lines = textwrap.wrap(f"{FAMILIES[kind][1]} {found.name}: {plain(sentence(found.doc))}", width)
-    return "\n".join([*lines, found.file, "", *(_in_full(found.options, width) or ["no options"])])
-
-
-def _typed(one: Option, most: int) -> str:
+def _typed(option: Option, most: int) -> str:
     """The option with its default, unless that takes more letters."""
-    said = f"{one.name}={value(one.default)}"
-    return one.name if value(one.default) is None or " of them" in said or len(said) > most else said
+    default = value(option.default)
+    typed = f"{option.name}={default}"
+    return option.name if default is None or " of them" in typed or len(typed) > most else typed
 
 
-def _in_full(found: Iterable[Option], width: int) -> list[str]:
+def _in_full(options: Iterable[Option], width: int) -> list[str]:
     lines = []
-    for one in found:
-        name = _typed(one, width - 2)
-        default = [] if "=" in name or value(one.default) is None else [f"default {value(one.default)}"]
-        needed = ["to be given"] if one.is_needed else default
-        lines += _two(name, "; ".join([*needed, one.accepts]), width)
-        if said := "; ".join([*filter(None, [plain(one.meaning)]), *one.marks]):
-            lines += _two(name, said, width)[1:]
+    for option in options:
+        name, default = _typed(option, width - 2), value(option.default)
+        first = ["to be given"] if option.is_needed else []
+        first += [] if "=" in name or default is None else [f"default {default}"]
+        lines += [f"  {name}", *_indented("; ".join([*first, option.accepts]), width)]
+        lines += _indented("; ".join(filter(None, [plain(option.meaning), *option.marks])), width)
     return lines
 
 
-def _two(name: str, said: str, width: int) -> list[str]:
-    """A name, and below it what is said of it."""
-    return [f"  {name}", *textwrap.wrap(said, width, initial_indent=" " * 6, subsequent_indent=" " * 6)]
+def _indented(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
 
 
-def _line(name: str, said: str, column: int, width: int) -> str:
+def _line(name: str, text: str, column: int, width: int) -> str:
     """A name, and what is said of it as far as the line takes it."""
     start = f"  {name.ljust(column)}  "
-    short = textwrap.shorten(said, max(width - len(start), 12))
-    return start + re.sub(r"[;,:]? \[\.\.\.\]$", " ...", short)
+    return start + textwrap.shorten(text, max(width - len(start), 12), placeholder=" ...")
 
 
 def _values(hint: Any) -> list[str]:
@@ -332,21 +298,18 @@ def _values(hint: Any) -> list[str]:
     if get_origin(hint) is Literal:
         return [str(one) for one in get_args(hint)]
     if get_origin(hint) in (Union, UnionType):
-        parts = [_values(part) for part in get_args(hint) if part is not NoneType]
-        found = [word for part in parts for word in part] if all(parts) else []
-        return [*found, "null"] if found and NoneType in get_args(hint) else found
+        parts = [["null"] if part is NoneType else _values(part) for part in get_args(hint)]
+        return [word for part in parts for word in part] if all(parts) else []
     return ["true", "false"] if hint is bool else []
 
 
 def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
     """The dataclasses in a type, with what stands before the names of their options."""
-    if is_dataclass(hint):
-        yield hint, f"{where}."  # type: ignore[misc]
-    elif get_origin(hint) is list:
-        yield from _nested(get_args(hint)[0], f"{where}[]")
-    elif get_origin(hint) in (Union, UnionType):
-        for part in get_args(hint):
-            yield from _nested(part, where)
+    if isinstance(hint, type) and is_dataclass(hint):
+        yield hint, f"{where}."
+    where += "[]" if get_origin(hint) is list else ""
+    for part in get_args(hint) if get_origin(hint) in (list, Union, UnionType) else ():
+        yield from _nested(part, where)
 
 
 def _arguments(node: ast.ClassDef, names: "_Names") -> Iterator[tuple[str, Any, Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from embedrun.console import ignore_broken_pipes, say
+from embedrun.console import say
 from embedrun.errors import Terminated
 
 # A machine sends SIGTERM when it shuts down or kills a job, a batch system SIGUSR1 or SIGUSR2 before that (a
@@ -145,10 +145,3 @@ def stopping(sign: Path) -> Iterator[None]:
 
         with handling(handle):
             yield
-
-
-def ignore_terminal() -> None:
-    """Protect a worker of joblib from Ctrl-C and a closed terminal: all jobs would end with it."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    ignore_broken_pipes()

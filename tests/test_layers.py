@@ -41,7 +41,7 @@ LIGHT = (
     "cli", "console", "errors", "files", "blocks", "signals", "child", "cycles", "rows", "config",
     "config.compose", "config.safety", "config.presets", "store", "family", "prompt", "runs.directory",
     "runs.reading",
-    "runs.listing", "table", "table.sheet", "table.formats", "table.cells", "report", "launch.start",
+    "runs.listing", "table", "table.sheet", "table.formats", "table.cells", "report", "launch.job",
     "reference",
     *(f"commands.{file.stem}" for file in (ROOT / "commands").glob("[a-z]*.py")),
 )  # fmt: skip
@@ -148,6 +148,12 @@ def circles(arrows: dict[str, frozenset[str]]) -> list[list[str]]:
         if name not in index:
             visit(name)
     return sorted(found)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _files_are_read():
+    for module in MODULES:
+        targets(module)
 
 
 def test_every_room_has_its_floor():

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from embedrun import plot
-from embedrun.plot import Mean, history, means, sweep
+from embedrun.plot import history, sweep
 
 
 @pytest.fixture
@@ -159,25 +159,6 @@ def test_the_best_so_far_never_gets_worse_and_no_pruned_trial_is_it(tmp_path: Pa
     assert lines["pruned, at its last dev score"] == [[2, 9], [7, -9]]
     assert lines["best so far"] == [[x, y] for x, y in zip([0, 1, 4, 7], best, strict=True)]
     assert (tmp_path / "plots" / "history.png").read_bytes().startswith(PNG)
-
-
-def test_means_have_error_bars_and_only_a_best_alone_has_a_star(tmp_path: Path, axes):
-    points = [
-        Mean("a", 80.0, (79, 82), "best"),
-        Mean("b", 70.0, (69, 71), "worse"),
-        Mean("b", 79.0, None, "tied"),
-    ]
-    means(points, "sd", ("x", METRIC), tmp_path / "p" / "m.png", height=1, order=["a", "b"])
-    (axis,) = axes
-    lines = drawn(axis)
-    assert lines["best"] == [[0, 80]]
-    assert lines["score"] == [[pytest.approx(0.94), 70]]  # two scores at one choice stand beside each other
-    assert lines["tied for the best"] == [[pytest.approx(1.06), 79]]
-    (bars,) = axis.containers
-    assert bars.get_label() == "sd"
-    spans = [segment[:, 1].tolist() for segment in bars.lines[2][0].get_segments()]
-    assert spans == [[79, 82], [69, 71]]
-    assert (tmp_path / "p" / "m.png").read_bytes().startswith(PNG)
 
 
 LABELS = ("margin", "score")

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
-from embedrun.files import Plain
 
 _EXAMPLES = (
     "embedrun annotate output=scored 'teachers=[{name: HUB_ID_OR_DIR}]'",
@@ -21,11 +20,4 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun annotate`."""
-    return parser().start(argv, _check)
-
-
-def _check(config: Plain) -> None:
-    """Refuse a job of a multirun that cannot run."""
-    from embedrun.curation.annotation.annotate import plan_annotate
-
-    plan_annotate(config)
+    return parser().start(argv)

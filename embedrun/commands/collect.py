@@ -18,4 +18,4 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun collect`."""
-    return parser().start(argv, None)
+    return parser().start(argv)

@@ -1,19 +1,23 @@
-"""The parser of every command, and the flags that many share."""
+"""The parser of every command, the flags that many share, and how a composed command starts."""
 
 import argparse
+import logging
 import re
 import shutil
-import textwrap
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from embedrun import reference
-from embedrun.config.check import options_of
-from embedrun.config.request import Request, quoted
-from embedrun.config.synonyms import option_named
-from embedrun.errors import ConfigError, DataError
+from embedrun.config import presets
+from embedrun.config.check import option_named, options_of
+from embedrun.config.compose import composed, register_resolvers
+from embedrun.config.request import Request, quoted, without_auto
+from embedrun.config.safety import launcher_of
+from embedrun.errors import USAGE, ConfigError, DataError
 from embedrun.files import Plain
+from embedrun.launch.job import RECORDING, run_of
 from embedrun.runs.search import MARK, OF_MODEL, named
 
 
@@ -21,17 +25,16 @@ class Parser(argparse.ArgumentParser):
     """The parser of a command, or of one of its actions.
 
     Its errors are a ConfigError, not an exit; no flag may be abbreviated, for a new one must not change an
-    old command line; and `examples` are printed below the flags in its help, as they are written. `prog` is
-    as it is typed, such as `embedrun data list`; `more` goes to argparse. `root` is that in conf/ whose
-    groups and options the command takes: `--help` then lists them, and `--help GROUP` shows one in full.
+    old command line; and `examples` are printed last in its help, as they are written. `prog` is as it is
+    typed, such as `embedrun data list`; `more` goes to argparse. `root` is that in conf/ whose groups and
+    options the command takes: `--help` then lists them, and `--help GROUP` shows one in full.
     """
 
     def __init__(
         self, prog: str, *, examples: str | None = None, root: str | None = None, **more: Any
     ) -> None:
-        more |= {"formatter_class": _Paragraphs, "allow_abbrev": False}
-        self.root, self.actions, self.parsers = root, [], {}
-        super().__init__(prog=prog, epilog=examples, add_help=root is None, **more)
+        self.root, self.examples, self.actions, self.parsers = root, examples, [], {}
+        super().__init__(prog=prog, add_help=root is None, allow_abbrev=False, **more)
         if root is not None:
             self.add_argument(
                 "-h", "--help", nargs="?", action=_Help, metavar="GROUP|OPTION",
@@ -59,7 +62,8 @@ class Parser(argparse.ArgumentParser):
         Raises:
             ConfigError: if the command line is refused.
         """
-        self._refuse_flags(argv)
+        if problems := self._options_as_flags(argv):
+            raise ConfigError(problems)
         # argparse reads no flags between words where the first of them chooses another parser.
         read = self.parse_args if self.parsers else self.parse_intermixed_args
         try:
@@ -67,74 +71,43 @@ class Parser(argparse.ArgumentParser):
         except SystemExit:  # --help has been printed; what is refused is a ConfigError
             return None
 
-    def _refuse_flags(self, argv: Sequence[str]) -> None:
-        """Refuse options that are written as flags, with what to type in their place.
-
-        Raises:
-            ConfigError: if there are any, or groups; what is no option either is for the parser to refuse.
-        """
+    def _options_as_flags(self, argv: Sequence[str]) -> list[str]:
+        """A problem for each option that is written as a flag, with what to type in its place."""
         if self.root is None:
-            return
+            return []
         paths = [*options_of(reference.COMMANDS[self.root]), "experiment"]
         known = {flag for action in self.actions for flag in action.option_strings}
         problems = []
-        for place, word in enumerate(argv):
-            flag, equals, value = word.partition("=")
-            if not re.fullmatch(r"--?[A-Za-z]\w[\w.-]*", flag) or flag in known:
-                continue
-            option = option_named(flag.lstrip("-").replace("-", "_"), paths)
-            if option is None:
-                continue
-            after = argv[place + 1] if place + 1 < len(argv) else "-"
-            value = value if equals else "..." if after.startswith("-") or "=" in after else after
-            typed = option if "=" in option else f"{option}={value}"
-            problems.append(f"{flag}: an option is written without dashes: {typed}")
-        if problems:
-            raise ConfigError(problems)
+        for flag, _, value in (word.partition("=") for word in argv if word.startswith("-")):
+            option = None if flag in known else option_named(flag.lstrip("-").replace("-", "_"), paths)
+            if option is not None:
+                typed = option if "=" in option else f"{option}={value or '...'}"
+                problems.append(f"{flag}: an option is written without dashes: {typed}")
+        return problems
+
+    def every(self) -> Iterator[argparse.Action]:
+        """Its actions in the order of its help; then those of its parsers."""
+        yield from self.actions
+        for parser in self.parsers.values():
+            yield from parser.every()
 
     def flags(self) -> list[str]:
-        """Its long flags, in the order of its help; then those of its actions."""
-        shown = [action for action in self.actions if action.help != argparse.SUPPRESS]
-        flags = [flag for action in shown for flag in action.option_strings if flag.startswith("--")]
-        inside = [flag for parser in self.parsers.values() for flag in parser.flags()]
-        return list(dict.fromkeys([*flags, *inside]))
+        """Its long flags, and those of its parsers."""
+        shown = (action for action in self.every() if action.help != argparse.SUPPRESS)
+        flags = (flag for action in shown for flag in action.option_strings if flag.startswith("--"))
+        return list(dict.fromkeys(flags))
 
     def values(self) -> dict[str, list[str]]:
         """Of each flag that takes a value: the words that it takes; none where any may stand there."""
-        words = {
-            flag: [str(choice) for choice in action.choices or ()]
-            for action in self.actions
-            for flag in action.option_strings
-            if action.nargs != 0
+        taking = [action for action in self.every() if action.nargs != 0]
+        return {
+            flag: list(map(str, action.choices or ())) for action in taking for flag in action.option_strings
         }
-        for parser in self.parsers.values():
-            words |= parser.values()
-        return words
 
     def format_help(self) -> str:
-        """With the groups and options, which are looked up only for this."""
-        if self.root is None:
-            return super().format_help()
-        # The examples come last, where a terminal stands when the text has run past.
-        examples, self.epilog = self.epilog, None
-        flags, self.epilog = super().format_help(), examples
-        last = self.formatter_class(prog=self.prog)
-        last.add_text(examples)
-        return f"{flags}\n{reference.overview(self.root, _width())}\n\n{last.format_help()}"
-
-
-class _Paragraphs(argparse.HelpFormatter):
-    """Paragraphs are filled to the width of the terminal; lines that begin with blanks stay as they are."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        lines: list[str] = []
-        for line in text.splitlines():
-            goes_on = lines and lines[-1] and not lines[-1].startswith(" ")
-            if goes_on and line and not line.startswith(" "):
-                lines[-1] += f" {line}"
-            else:
-                lines.append(line)
-        return "\n".join(line if line.startswith(" ") else textwrap.fill(line, width) for line in lines)
+        """With the groups and options, which are looked up only for this, and the examples."""
+        options = None if self.root is None else reference.overview(self.root, _width())
+        return "\n\n".join(filter(None, [super().format_help().rstrip(), options, self.examples])) + "\n"
 
 
 class _Help(argparse.Action):
@@ -173,8 +146,9 @@ class ComposingParser(Parser):
         self._command, self._bare = command, bare
         add = self.add_argument
         add("overrides", nargs="*", metavar="group=choice|option=value", help="Hydra overrides")
-        add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
-        if command in ("train", "evaluate"):
+        if (root or command) in RECORDING:
+            add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
+        if command in RECORDING:
             add("--again", action="store_true", help="with -m: also rerun finished jobs, from scratch")
         add("--cfg", choices=("job", "hydra", "all"), help="print the composed configuration, run nothing")
         add("--package", "-p", help="with --cfg: only this part")
@@ -183,14 +157,10 @@ class ComposingParser(Parser):
         add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
         add("--debug", action="store_true", help="show the traceback of a failure")
 
-    def start(self, argv: Sequence[str], check: Callable[[Plain], object] | None) -> int:
-        """Do what the command line asks for, unless that is --help; see `embedrun.launch.start.start`."""
+    def start(self, argv: Sequence[str], check: Callable[[Plain], object] | None = None) -> int:
+        """Do what the command line asks for, unless that is --help; see `start`."""
         request = self.request(argv)
-        if request is None:
-            return 0
-        from embedrun.launch.start import start  # after --help: Hydra comes with it
-
-        return start(request, check)
+        return 0 if request is None else start(request, check)
 
     def request(self, argv: Sequence[str]) -> Request | None:
         """The request, or None where --help was printed.
@@ -201,16 +171,14 @@ class ComposingParser(Parser):
         known = self.read(argv)
         if known is None:
             return None
-        show = [] if known.cfg is None else ["--cfg", known.cfg]
-        show += [] if known.info is None else ["--info", known.info]
-        show += ["--package", known.package] if known.package else []
-        show += ["--resolve"] if known.resolve else []
+        given = (("--cfg", known.cfg), ("--info", known.info), ("--package", known.package))
+        show = [word for flag, value in given if value for word in (flag, value)]
         return Request.typed(
             self._command,
             with_runs(self._spelt_out(known.overrides)),
             known.config_dir,
-            multirun=known.multirun,
-            show=tuple(show),
+            multirun=getattr(known, "multirun", False),
+            show=(*show, *(["--resolve"] if known.resolve else [])),
             again=getattr(known, "again", False),
         )
 
@@ -223,6 +191,55 @@ class ComposingParser(Parser):
                 f"{self.prog}: one {self._bare}, got {', '.join([*alone, *given])}; with -m, {self._bare}=A,B"
             )
         return [f"{self._bare}={quoted(one)}" if one in alone else one for one in overrides]
+
+
+def start(request: Request, check: Callable[[Plain], object] | None) -> int:
+    """Show a configuration, run one in this process, or a multirun; returns the exit code.
+
+    `check` raises `ConfigError` for a job of a multirun that cannot run; None: the command has no multirun.
+    """
+    launcher_of(request.overrides)
+    if request.show:
+        return show(request)
+    job = None if request.multirun else composed(request)
+    if job is not None and not job.multirun:
+        if request.again:
+            raise ConfigError(
+                "--again: is for several jobs; add -m, or leave it out: a single job starts from scratch"
+            )
+        more = {"choices": job.choices} if request.command in RECORDING else {}
+        return run_of(request.command)(job.config, list(job.overrides), job.directory, **more).code
+    if check is None:
+        raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")
+    from embedrun.launch.sweep import launch  # it compares, with scipy
+
+    return launch(request, check)
+
+
+def show(request: Request) -> int:
+    """Let Hydra display a configuration, once it has been found safe; returns the exit code."""
+    import hydra
+
+    overrides = list(request.overrides)
+    if added := composed(request, strict=True).added:
+        overrides = [*without_auto(overrides), *added]
+    folder = [] if request.config_dir is None else ["--config-dir", str(request.config_dir)]
+    register_resolvers()
+    # Hydra prints --info through logging, which prints a traceback per line into a closed pipe (`| head`).
+    logging.raiseExceptions = False
+    # Hydra reads sys.argv and has no other public way in.
+    typed, sys.argv = sys.argv, [f"embedrun {request.command}", *overrides, *request.show, *folder]
+    try:
+        hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(_no_task)()
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else USAGE
+    finally:
+        sys.argv = typed
+    return 0
+
+
+def _no_task(config: object) -> None:
+    """What Hydra runs where it displays nothing, which `--cfg` and `--info` never ask for."""
 
 
 _OF_MODELS = ("model", "backbone.name")  # options whose value may be a run

@@ -5,15 +5,15 @@ The last line says whether the quickstart can run here. Nothing is downloaded, a
 
 import os
 import platform
-import re
 import shutil
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from packaging.markers import Marker
+from packaging.requirements import Requirement
 
 from embedrun import __version__, family
 from embedrun.commands.command_line import Parser
@@ -28,8 +28,6 @@ _EXAMPLES = """examples:
 HUB = "https://huggingface.co"
 _PATIENCE = 3.0  # seconds
 _LEAST = 64 * 2**20  # bytes; the quickstart leaves about 20 MB
-_GAINS = 1.3  # products in bfloat16 so many times as fast; less is lost around them again
-_CPU_BF16 = ("amx_bf16", "avx512_bf16", "bf16")  # of /proc/cpuinfo, fastest first; the last is of ARM
 # What each extra is for; an extra for working on embedrun itself is not listed.
 EXTRAS = {
     "fast": "SentEval in a fraction of the time",
@@ -89,15 +87,21 @@ def packages() -> Iterator[Finding]:
     yield Finding("python", "ok", platform.python_version())
     yield Finding("embedrun", "ok", __version__)
     try:
-        requirements = requires("embedrun") or []
+        requirements = [Requirement(text) for text in requires("embedrun") or []]
     except PackageNotFoundError:
         yield Finding("packages", "note", "embedrun is not installed, so what it needs is not known")
         return
-    for text in requirements:
-        if "extra ==" not in text:
-            yield _package(text)
+    always = [one for one in requirements if _is_of(one.marker, "")]
+    for needed in always:
+        installed = _version(needed.name)
+        if installed is not None and needed.specifier.contains(installed, prereleases=True):
+            yield Finding(needed.name, "ok", installed)
+        else:
+            advice = f"pip install '{needed}'"
+            yield Finding(needed.name, "fault", f"{installed or 'not installed'}; {advice}")
     for extra, use in EXTRAS.items():
-        yield _extra(extra, [text for text in requirements if re.search(f"extra == .{extra}\\b", text)], use)
+        of_extra = [one for one in requirements if one not in always and _is_of(one.marker, extra)]
+        yield _extra(extra, use, {one.name: _version(one.name) for one in of_extra})
     for point in family.installed():
         kind = point.group.removeprefix("embedrun.")
         try:
@@ -108,121 +112,73 @@ def packages() -> Iterator[Finding]:
             yield Finding(f"{kind} {point.name}", "ok", f"{point.value} of {family.package_of(point)}")
 
 
-def _package(text: str) -> Finding:
-    """A package that every command needs; a faulty one keeps the quickstart from running."""
-    from packaging.requirements import Requirement
-
-    requirement = Requirement(text)
-    installed = _version(text)
-    if installed is None:
-        return Finding(requirement.name, "fault", f"not installed; pip install '{text}'")
-    if not requirement.specifier.contains(installed, prereleases=True):
-        return Finding(requirement.name, "fault", f"{installed}, and it takes {text}; pip install '{text}'")
-    return Finding(requirement.name, "ok", installed)
+def _is_of(marker: Marker | None, extra: str) -> bool:
+    return marker is None or marker.evaluate({"extra": extra})
 
 
-def _extra(extra: str, requirements: Sequence[str], use: str) -> Finding:
-    versions = {re.split(r"[^\w.-]", text)[0]: _version(text) for text in requirements}
-    if not versions:
-        why = f"not known; embedrun was installed before it had this: {use}"
-    elif None in versions.values():
-        why = f"not installed; for {use}: {install_extra(extra)}"
-    else:
-        have = ", ".join(f"{name} {installed}" for name, installed in versions.items())
-        return Finding(f"extra {extra}", "ok", f"{have}: {use}")
-    return Finding(f"extra {extra}", "note", why)
+def _extra(extra: str, use: str, versions: Mapping[str, str | None]) -> Finding:
+    if not versions or None in versions.values():
+        return Finding(f"extra {extra}", "note", f"not installed; for {use}: {install_extra(extra)}")
+    have = ", ".join(f"{name} {installed}" for name, installed in versions.items())
+    return Finding(f"extra {extra}", "ok", f"{have}: {use}")
 
 
-def _version(requirement: str) -> str | None:
-    """The version of the package that a requirement names; None: it is not installed."""
+def _version(package: str) -> str | None:
     try:
-        return version(re.split(r"[^\w.-]", requirement)[0])
+        return version(package)
     except PackageNotFoundError:
         return None
 
 
 def _machine() -> Iterator[Finding]:
-    """System, processor, memory, text encoding, threads, device."""
+    """System, processor, memory, threads, device."""
     yield Finding("system", "ok", platform.platform())
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding("processor", "ok", f"{platform.machine()}, {cores} of {os.cpu_count()} cores available")
+    cores = f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores available"
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = cpuinfo.read_text(encoding="utf-8", errors="replace").split() if cpuinfo.is_file() else []
+    bf16 = next((flag for flag in ("amx_bf16", "avx512_bf16", "bf16") if flag in flags), "emulated, slower")
+    yield Finding("processor", "ok", f"{platform.machine()}, {cores}; fp32, bf16 ({bf16})")
     page = os.sysconf("SC_PAGE_SIZE")
     whole, free = (size(page * os.sysconf(name)) for name in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
     yield Finding("memory", "ok", f"{whole}, {free} unused")
-    yield text_finding(sys.stdout.encoding)
     try:
         import torch
     except Exception as fault:  # a library that does not load raises what it likes
         yield Finding("torch", "fault", f"cannot be used: {' '.join(str(fault).split())}")
         return
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    given = "".join(f", {name}={os.environ[name]}" for name in names if name in os.environ)
-    yield Finding("threads", "ok", f"{torch.get_num_threads()} of torch{given}")
-    cpuinfo = Path("/proc/cpuinfo")
-    flags = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split()) if cpuinfo.is_file() else set()
-    speed = bf16_training(_bf16_speed())
-    yield Finding("processor precision", "ok", f"fp32; {cpu_bf16(flags)}; {speed}")
+    yield Finding("threads", "ok", f"{torch.get_num_threads()} of torch")
     if not torch.cuda.is_available():
         yield Finding("gpu", "note", "none that CUDA can use; gpu=cpu and gpu=auto train on the processor")
         return
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)
-        kinds = ["fp32", "fp16"]
-        kinds += ["tf32"] if (properties.major, properties.minor) >= (8, 0) else []
-        with torch.cuda.device(index):
-            kinds += ["bf16"] if torch.cuda.is_bf16_supported(False) else []
+        # From Ampere on, compute capability 8.0, there are tf32 and bf16.
+        kinds = "fp32, fp16" + (", tf32, bf16" if properties.major >= 8 else "")
         has = f"{size(properties.total_memory)}, CUDA {torch.version.cuda}"
-        yield Finding(f"gpu {index}", "ok", f"{properties.name}, {has}: {', '.join(kinds)}")
-
-
-def text_finding(encoding: str | None) -> Finding:
-    """Whether standard output takes every letter."""
-    if "utf" in (encoding or "").lower():
-        return Finding("text", "ok", f"output {encoding}")
-    advice = "set LC_ALL=C.UTF-8 or PYTHONUTF8=1, or letters beyond ASCII may not be shown"
-    return Finding("text", "note", f"output {encoding}; {advice}")
-
-
-def cpu_bf16(flags: set[str]) -> str:
-    """Whether a processor with these flags, as Linux names them, computes in bfloat16."""
-    fastest = next((flag for flag in _CPU_BF16 if flag in flags), None)
-    return "bf16 is emulated, slower than fp32" if fastest is None else f"bf16 in hardware ({fastest})"
-
-
-def bf16_training(speed: float) -> str:
-    """Whether training gains where matrix products in bfloat16 are `speed` times as fast as in float32."""
-    gains = "trains faster here" if speed >= _GAINS else "trains no faster here"
-    return f"a product is {speed:.1f} times as fast as in fp32, so gpu.precision=bf16 {gains}"
-
-
-def _bf16_speed() -> float:
-    """The product of a small model's layer and 512 tokens, the best of a few; under a tenth of a second."""
-    import torch
-
-    def seconds(dtype: torch.dtype) -> float:
-        tokens, weight = torch.ones(512, 384, dtype=dtype), torch.ones(1536, 384, dtype=dtype)
-        spent = []
-        for _ in range(4):  # the first chooses the kernel
-            start = time.perf_counter()
-            torch.nn.functional.linear(tokens, weight)  # (512, 1536)
-            spent.append(time.perf_counter() - start)
-        return min(spent)
-
-    return seconds(torch.float32) / seconds(torch.bfloat16)
+        yield Finding(f"gpu {index}", "ok", f"{properties.name}, {has}: {kinds}")
 
 
 def _places(data_dir: str | None) -> Iterator[Finding]:
     """Presets, folder of runs, data store (`data_dir`, where the user named it), models, hub."""
-    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub import constants, get_session
 
     conf = presets.folder()
     there = (conf / "experiment" / "quickstart.yaml").is_file()
     yield Finding("presets", "ok" if there else "fault", f"{conf}" if there else f"no quickstart in {conf}")
     yield runs_folder(Path("outputs"))
     yield from _data(data_dir)
-    models = len(list(Path(HF_HUB_CACHE).glob("models--*")))
-    yield Finding("models", "ok", f"{HF_HUB_CACHE}, {models} models")
-    yield hub()
+    models = len(list(Path(constants.HF_HUB_CACHE).glob("models--*")))
+    yield Finding("models", "ok", f"{constants.HF_HUB_CACHE}, {models} models")
+    if constants.HF_HUB_OFFLINE:
+        yield Finding("hub", "note", "not asked: HF_HUB_OFFLINE is set, so that nothing is downloaded")
+        return
+    try:
+        get_session().head(HUB, timeout=_PATIENCE)
+    except Exception as fault:  # those of its client have no common class
+        why = " ".join(str(fault).split())
+        yield Finding("hub", "note", f"{HUB} cannot be reached ({why}); models and data must be here already")
+    else:
+        yield Finding("hub", "ok", f"{HUB} answers")
 
 
 def runs_folder(folder: Path) -> Finding:
@@ -240,14 +196,11 @@ def runs_folder(folder: Path) -> Finding:
 
 
 def _data(data_dir: str | None) -> Iterator[Finding]:
-    from embedrun.dataset.named import presets_by_data_set
     from embedrun.store import Store, cache
-    from embedrun.store.catalogue import Catalogue
 
-    kept = cache.entries()
+    kept, store = cache.entries(), Store.find(data_dir)
     clean_up = "; embedrun data clean removes it" if kept else ""
     yield Finding("prepared data", "ok", f"{cache.folder()}, {cache.summary(kept)}{clean_up}")
-    store, catalogue = Store.find(data_dir), Catalogue.read()
     if not store.root.is_dir():
         yield Finding("data", "note", f"no folder {store.root}; embedrun data get NAME fills it")
         return
@@ -257,27 +210,5 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
         yield Finding("data", "note", "; ".join(fault.problems))
         return
     files = {entry["path"] for entry in manifest if store.has(entry["path"])}
-    text = f"{store.root}, {len(files)} of {len(manifest)} files; embedrun data check reads them"
+    text = f"{store.root}, {len(files)} of {len(manifest)} files; embedrun data list has their presets"
     yield Finding("data", "ok" if files else "note", text)
-    here = {name for name, entry in catalogue.data_sets.items() if files & set(entry.files)}
-    by_data_set = presets_by_data_set(store, catalogue)
-    lacking = {preset for name, needed in by_data_set.items() if name not in here for preset in needed}
-    experiments = presets.groups().get("experiment", [])
-    served = [name for name in experiments if name not in lacking]
-    text = f"{len(served)} of {len(experiments)} have data here, complete or in part: {', '.join(served)}"
-    yield Finding("data of presets", "ok", text)
-
-
-def hub() -> Finding:
-    """Whether the hub answers; with HF_HUB_OFFLINE set it is not asked."""
-    from huggingface_hub import constants, get_session
-
-    if constants.HF_HUB_OFFLINE:
-        return Finding("hub", "note", "not asked: HF_HUB_OFFLINE is set, so that nothing is downloaded")
-    try:
-        get_session().head(HUB, timeout=_PATIENCE)
-    except Exception as fault:  # those of its client have no common class
-        why = " ".join(str(fault).split())
-        advice = "models and data must be here already"
-        return Finding("hub", "note", f"{HUB} cannot be reached ({why}); {advice}")
-    return Finding("hub", "ok", f"{HUB} answers")

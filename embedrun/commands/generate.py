@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
-from embedrun.files import Plain
 
 _EXAMPLES = (
     "embedrun generate dataset=stsb column=text1 output=DIR \\\n      "
@@ -20,11 +19,4 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun generate`."""
-    return parser().start(argv, _check)
-
-
-def _check(config: Plain) -> None:
-    """Refuse a job of a multirun that cannot run."""
-    from embedrun.curation.generation.plan import plan_generate
-
-    plan_generate(config)
+    return parser().start(argv)

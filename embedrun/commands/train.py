@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from embedrun.commands.command_line import ComposingParser
+from embedrun.commands.command_line import ComposingParser, start
+from embedrun.config.compose import composed
+from embedrun.config.safety import launcher_of
 from embedrun.files import Plain
 
 _EXAMPLES = (
@@ -22,14 +24,9 @@ def main(argv: Sequence[str]) -> int:
     request = parser().request(argv)
     if request is None:  # --help was printed
         return 0
-    from embedrun.config.compose import composed  # after --help: Hydra comes with it
-    from embedrun.config.safety import launcher_of
-
     launcher_of(request.overrides)
     job = None if request.show or request.multirun else composed(request)
     if job is None or job.multirun or request.again:
-        from embedrun.launch.start import start
-
         return start(request, _check)
     from embedrun.experiment.training import run
 

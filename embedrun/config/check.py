@@ -4,19 +4,105 @@ import difflib
 import inspect
 import math
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from embedrun.config.options import REQUIRED
-from embedrun.config.synonyms import lead_on
+from embedrun.config.options import REQUIRED, declared
 from embedrun.errors import ConfigError
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """`"; did you mean 'x'?"` for the closest of the choices, or an empty string."""
-    found = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return f"; did you mean '{found[0]}'?" if found else ""
+    return _did_you_mean(_closest(word, choices, 0.6))
+
+
+def _closest(word: str, choices: Iterable[str], cutoff: float) -> str | None:
+    return next(iter(difflib.get_close_matches(word, list(choices), n=1, cutoff=cutoff)), None)
+
+
+def _did_you_mean(word: str | None) -> str:
+    return "" if word is None else f"; did you mean '{word}'?"
+
+
+# What is typed here, and its names in transformers' TrainingArguments, in sentence-transformers and in the
+# scripts around them. Of several for one name, the first counts that the command has.
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "training.lr": ("learning_rate",),
+    "training.epochs": ("num_train_epochs", "num_epochs", "max_epochs", "epoch"),
+    "training.max_steps": ("num_steps", "max_train_steps", "total_steps", "steps"),
+    "training.batch_size": ("per_device_train_batch_size", "train_batch_size", "bs"),
+    "training.accumulate": ("gradient_accumulation_steps", "grad_accum"),
+    "training.micro_batch_size": ("mini_batch_size",),
+    "training.warmup_ratio": ("warmup", "warmup_proportion"),
+    "training.schedule": ("lr_scheduler_type", "lr_scheduler", "scheduler"),
+    "training.clip": ("max_grad_norm", "clip_grad_norm", "gradient_clip_val"),
+    "training.evaluate_every": ("eval_steps", "evaluation_steps"),
+    "training.save_every": ("save_steps",),
+    "training.patience": ("early_stopping_patience", "early_stopping"),
+    "training.resume=auto": ("resume_from_checkpoint",),
+    "backbone.name": ("model", "model_name_or_path", "model_name", "model_path", "base_model"),
+    "backbone.max_length": ("max_seq_length", "max_seq_len", "model_max_length", "max_len"),
+    "model": ("model_name_or_path", "model_name", "model_path", "base_model"),
+    "max_length": ("max_seq_length", "max_seq_len", "model_max_length", "max_len"),
+    "pooling.normalize": ("normalize_embeddings",),
+    "gpu.precision=fp16": ("fp16", "use_amp", "amp"),
+    "gpu.precision=bf16": ("bf16",),
+    "gpu.device=cpu": ("no_cuda", "use_cpu", "cpu"),
+    "gpu.processes": ("nproc_per_node", "num_gpus", "n_gpu", "gpus", "world_size"),
+    "evaluation.batch_tokens": ("per_device_eval_batch_size", "eval_batch_size"),
+    "tracking=wandb": ("report_to", "use_wandb"),
+    "seed": ("random_seed", "random_state", "data_seed"),
+    "name": ("run_name", "experiment_name"),
+    "dataset=pairs dataset.path=FILE": ("train_file", "train_data", "train_dataset", "data_path"),
+    "dataset.dev=FILE": ("validation_file", "eval_file", "eval_dataset", "dev_file"),
+    "output": ("output_dir", "output_path", "save_dir"),
+    "hydra.run.dir=DIR": ("output_dir", "output_path", "save_dir", "logging_dir"),
+}
+
+
+def meant(key: str, paths: Collection[str]) -> str | None:
+    """What to type for an option that other tools call `key`; None where it is none of theirs.
+
+    `paths` are the options that the command has, each by its full path.
+    """
+    word = key.lower().replace("-", "_")
+    tops = {path.partition(".")[0] for path in paths} | {"hydra"} if "name" in paths else set()
+    for hint in (hint for hint, names in SYNONYMS.items() if word in names):
+        option = hint.partition("=")[0]
+        if option in paths or ("=" in hint and option.partition(".")[0] in tops):
+            return hint
+    return None
+
+
+def option_named(word: str, paths: Collection[str]) -> str | None:
+    """The option that a word names: its full path, its last name, or what other tools call it."""
+    if word in paths:
+        return word
+    return next((path for path in paths if path.rpartition(".")[2] == word), None) or meant(word, paths)
+
+
+def suggest(where: str, paths: Collection[str], siblings: Collection[str] = ()) -> str:
+    """`"; did you mean 'training.lr'?"` for what an unknown key may be, as `alike`, or an empty string."""
+    return _did_you_mean(alike(where, paths, siblings))
+
+
+def alike(where: str, paths: Collection[str], siblings: Collection[str] = ()) -> str | None:
+    """What an unknown key, by its full path, may have meant; None for nothing.
+
+    It is, in this order, an option of that name in another group, what other tools call so, the nearest
+    spelling in the same group, and that in any. `paths` are the options and groups that there are, `siblings`
+    the names that may stand in its place, for places that are no options, such as in a list.
+    """
+    parent, _, key = where.rpartition(".")
+    if option := option_named(key, paths):
+        return option
+    beside = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == parent}
+    beside |= {name: f"{parent}.{name}" if parent else name for name in siblings}
+    if near := _closest(key, beside, 0.6):
+        return beside[near]
+    words = {path.rpartition(".")[2]: path for path in reversed(list(paths))}
+    return words.get(_closest(key, words, 0.7) or "")
 
 
 T = TypeVar("T")
@@ -100,7 +186,7 @@ class Checker:
         for key in data:
             if key not in known:
                 where = f"{path}.{key}" if path else str(key)
-                self.problems.append(f"{where}: unknown key{lead_on(where, self._paths, list(known))}")
+                self.problems.append(f"{where}: unknown key{suggest(where, self._paths, list(known))}")
         values = {}
         for name, item in known.items():
             where = f"{path}.{name}" if path else name
@@ -130,14 +216,13 @@ class Checker:
             inner = get_args(kind)[1]
             return {key: self._value(inner, item, f"{path}.{key}") for key, item in value.items()}
         elif value is not None:
-            value = _as_float(value) if kind is float else value
+            value = float(value) if kind is float else value
             self._bounds(value, path, bounds or {})
         return value
 
     def _wrong(self, annotation: Any, value: Any, path: str) -> None:
-        hint = ""
-        if get_origin(annotation) is Literal:
-            hint = nearest(str(value), [str(choice) for choice in get_args(annotation)])
+        choices = get_args(annotation) if get_origin(annotation) is Literal else ()
+        hint = nearest(str(value), map(str, choices))
         self.problems.append(f"{path}: expected {describe(annotation)}, got {value!r}{hint}")
 
     def _bounds(self, value: Any, path: str, bounds: Mapping[str, float]) -> None:
@@ -161,32 +246,13 @@ def _fits(annotation: Any, value: Any) -> bool:
         return True
     if origin is Literal:
         return any(value == choice and type(value) is type(choice) for choice in get_args(annotation))
-    if origin is list:
-        return isinstance(value, list)
     if origin is dict or is_dataclass(annotation):
         return isinstance(value, Mapping)
-    if annotation is types.NoneType:
-        return value is None
     if annotation is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, annotation)
+        return type(value) in (int, float)
+    return type(value) is (origin or annotation)  # true is no whole number
 
 
-def _as_float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # a whole number of over 300 digits
-        return math.inf
-
-
-def options_of(schema: type, path: str = "") -> Iterator[str]:
+def options_of(schema: type) -> Iterator[str]:
     """The options and groups of a dataclass by their full paths, a group before what it holds."""
-    hints = get_type_hints(schema)
-    for item in fields(schema):
-        where = f"{path}.{item.name}" if path else item.name
-        yield where
-        for part in (hints[item.name], *get_args(hints[item.name])):
-            if isinstance(part, type) and is_dataclass(part):
-                yield from options_of(part, where)
+    return (path for path, _ in declared(schema))

@@ -11,23 +11,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from embedrun.config import presets, safety, scale
-from embedrun.config.check import nearest, options_of
+from embedrun.config.check import nearest, options_of, suggest
 from embedrun.config.decides import has_split, is_own
 from embedrun.config.options import COMMANDS
 from embedrun.config.request import (
     AUTO,
     Composed,
     Request,
-    evaluations,
     is_hydra,
     quoted,
     task_overrides,
     without_auto,
 )
-from embedrun.config.synonyms import lead_on
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
@@ -88,28 +87,21 @@ def sweep(request: Request) -> list[list[str]]:
 
 
 class Compositions:
-    """Configurations of presets that are compared with each other, each composed once."""
+    """Configurations of presets that are compared with each other, each composed once.
+
+    Both methods raise `ConfigError` if the overrides do not compose.
+    """
 
     def __init__(self) -> None:
-        self._composed: dict[tuple[str, ...], Composed] = {}
+        self._of = cache(lambda *given: composed(Request(given[0], given[1:]), strict=True))
 
     def config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
-        """The resolved configuration of a root, such as `train`, as plain data.
-
-        Raises:
-            ConfigError: if the overrides do not compose.
-        """
-        return copy.deepcopy(dict(self._of(command, overrides).config))
+        """The resolved configuration of a root, such as `train`, as plain data."""
+        return copy.deepcopy(dict(self._of(command, *overrides).config))
 
     def choices(self, command: str, overrides: Sequence[str]) -> dict[str, str]:
         """The presets behind the same configuration, by group."""
-        return dict(self._of(command, overrides).choices)
-
-    def _of(self, command: str, overrides: Sequence[str]) -> Composed:
-        key = (command, *overrides)
-        if key not in self._composed:
-            self._composed[key] = composed(Request(command, tuple(overrides)), strict=True)
-        return self._composed[key]
+        return dict(self._of(command, *overrides).choices)
 
 
 @contextlib.contextmanager
@@ -118,13 +110,12 @@ def started(config_dir: Path | None, name: str = "app") -> Iterator[list[str]]:
 
     `name` is what launchers call their jobs.
     """
-    from hydra import initialize
+    from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
     register_resolvers()
-    _share_files()
     GlobalHydra.instance().clear()
-    with initialize(config_path=None, version_base=None, job_name=name):
+    with initialize_config_dir(str(presets.folder()), version_base=None, job_name=name):
         yield [f"hydra.searchpath=[{quoted(f'file://{config_dir}')}]"] if config_dir else []
 
 
@@ -136,58 +127,16 @@ def register_resolvers() -> None:
     OmegaConf.register_new_resolver("positive_from", scale.positive_from, replace=True)
 
 
-@cache
-def _share_files() -> None:
-    """Have Hydra read each file of conf/ once in a process, wherever it is started without a folder."""
-    from hydra.core.config_search_path import ConfigSearchPath
-    from hydra.core.plugins import Plugins
-    from hydra.plugins.config_source import ConfigResult, ConfigSource
-    from hydra.plugins.search_path_plugin import SearchPathPlugin
-
-    plugins = Plugins.instance()
-    sources: list[Any] = list(plugins.discover(ConfigSource))
-    files = next(source for source in sources if source.scheme() == "file")
-    results: dict[tuple[str, str], ConfigResult] = {}
-
-    class ReadOnce(files):
-        @staticmethod
-        def scheme() -> str:
-            return "embedrun"
-
-        def load_config(self, config_path: str) -> ConfigResult:
-            key = (self.path, config_path)
-            if key not in results:
-                results[key] = super().load_config(config_path)
-            return copy.deepcopy(results[key])  # Hydra changes what it gets
-
-    class Presets(SearchPathPlugin):
-        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-            if all(place.provider != "main" for place in search_path.get_path()):
-                search_path.append("main", f"embedrun://{presets.folder()}")
-
-    plugins.register(ReadOnce)
-    plugins.register(Presets)
-
-
 def _refuse(problems: Sequence[str]) -> None:
     if problems:
         raise ConfigError(problems)
 
 
-class _Choices:
-    """All of Hydra's configuration loader that a glob asks for: what it chooses from."""
-
-    def __init__(self, groups: dict[str, list[str]]) -> None:
-        self._groups = groups
-
-    def get_group_options(self, group: str, results_filter: object = None) -> list[str]:
-        return self._groups.get(group, [])
-
-
 def _parsed(overrides: Sequence[str], request: Request) -> list["Override"]:
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    loader: Any = _Choices(request.groups)
+    # All of Hydra's configuration loader that a glob asks for: what it chooses from.
+    loader: Any = SimpleNamespace(get_group_options=lambda group, *_, **__: request.groups.get(group, []))
     try:
         return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     except Exception as fault:  # Hydra's own; of long numbers and of nested lists Python's
@@ -210,31 +159,25 @@ def _values(override: "Override") -> list[str]:
 def _choice_problems(parsed: Sequence["Override"], request: Request) -> list[str]:
     """What is wrong with the choices of groups that Hydra would take for something else."""
     problems = []
-    chosen = presets.read(presets.folder(), request.root).choices
+    ours = presets.read(presets.folder(), request.root).choices
     for override in parsed:
-        group, value = override.key_or_group, override.value()
+        group, value, typed = override.key_or_group, override.value(), override.input_line
+        words = value if isinstance(value, list) else [value]
         if override.is_sweep_override():
             problems.append(
-                f"{override.input_line}: several values; add -m for one run each, or write a list as "
-                f"{group}=[a,b]"
+                f"{typed}: several values; add -m for one run each, or write a list, {group}=[a,b]"
             )
-        elif override.is_add() and override.package is None and group in chosen:
+        elif override.is_add() and override.package is None and group in ours:
             # An experiment behind it would silently take its place.
-            problems.append(_TWICE.format(group))
-        elif group == "dataset" and isinstance(value, list) and len(value) > 1:
-            problems.append(f"{override.input_line}: a run has one data set; with -m, dataset=A,B")
-        elif group in request.groups:
-            known = request.groups[group]
-            words = [word for word in (value if isinstance(value, list) else [value]) if word not in known]
-            problems += [_no_choice(group, str(word), known) for word in words if _is_no_choice(group, word)]
+            problems.append(f"+{group}=...: {group} already has a choice; write {group}=... without the plus")
+        elif group == "dataset" and len(words) > 1:
+            problems.append(f"{typed}: a run has one data set; with -m, dataset=A,B")
+        elif known := request.groups.get(group):
+            # Options of the group and files of a folder in it are no choices; a path of rows is one.
+            words = [word for word in words if not (word is None or isinstance(word, dict) or word in known)]
+            words = [word for word in map(str, words) if group == "dataset" or "/" not in word]
+            problems += [_no_choice(group, word, known) for word in words]
     return problems
-
-
-def _is_no_choice(group: str, word: Any) -> bool:
-    """Whether a word that is no file of a group is neither an option's value nor a file of a folder in it."""
-    if group == "dataset" and isinstance(word, str):
-        return True  # a path of the user's rows
-    return not (word is None or isinstance(word, dict) or "/" in str(word))
 
 
 def _compose(
@@ -270,26 +213,18 @@ def _is_value(override: "Override", groups: Collection[str]) -> bool:
 def _choices_composed(root: str, overrides: Sequence[str]) -> "DictConfig":
     """What Hydra composes, with its own node, for a caller inside `started`; only read."""
     own_folder = any(override.startswith("hydra.searchpath=") for override in overrides)
-    compose = _composition if own_folder else _shared_composition  # the user may edit a file meanwhile
+    compose = (
+        _compose_choices.__wrapped__ if own_folder else _compose_choices
+    )  # a user may edit files meanwhile
     return compose(presets.folder(), root, *overrides)
 
 
-def _composition(folder: Path, root: str, *overrides: str) -> "DictConfig":
+@lru_cache(maxsize=256)
+def _compose_choices(folder: Path, root: str, *overrides: str) -> "DictConfig":
     """The same of the presets in `folder`, where Hydra has been started."""
     from hydra import compose
 
     return compose(root, overrides=list(overrides), return_hydra_config=True)
-
-
-_shared_composition = lru_cache(maxsize=256)(_composition)
-
-_TWICE = "+{0}=...: {0} already has a choice; write {0}=... without the plus sign"
-_WORDS = {
-    r"Multiple values for ([\w/]+)": _TWICE,
-    r"^([\w/]+) appears more than once": _TWICE,
-    r"An item is already at '(.+?)'": "+{0}: is there already; write {0}=... without the plus sign",
-    r"Could not delete from config. '(.+?)' does not exist": "~{0}: there is no such option to leave out",
-}
 
 
 def _worded(fault: Exception, request: Request) -> str:
@@ -313,10 +248,7 @@ def _worded(fault: Exception, request: Request) -> str:
         return f"{missing[1]}: embedrun {request.command} has no such group (it has: {groups})"
     if re.search(r"Key '.+?' is not in struct", text):
         key = getattr(fault, "full_key", None) or text
-        return f"{key}: unknown key{lead_on(key, list(options_of(COMMANDS[request.root])))}"
-    for pattern, words in _WORDS.items():
-        if match := re.search(pattern, text):
-            return words.format(match[1])
+        return f"{key}: unknown key{suggest(key, list(options_of(COMMANDS[request.root])))}"
     return re.sub(r"\s*Set the environment variable HYDRA_FULL_ERROR.*", "", text)
 
 
@@ -334,7 +266,7 @@ def _evaluation_of_own_rows(
     In a list, it stands in place of ``auto``, and the others stay.
     """
     dataset = config.get("dataset")
-    words = evaluations(overrides) or [choices.get("evaluation")]
+    words = presets.chosen(overrides, "evaluation") or [choices.get("evaluation")]
     named = any(re.search(r"evaluation\.tasks(?!\.heldout)", override) for override in overrides)
     if AUTO not in words or named or not is_own(dataset):
         return ()

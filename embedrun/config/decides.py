@@ -1,18 +1,35 @@
 """What an option decides of a run, as its declaration says."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeGuard, get_args
+from typing import Any, TypeGuard
 
-from embedrun.config.options import DECIDES, AnnotateConfig, EvaluateConfig, GenerateConfig, TrainConfig
+from embedrun.config.options import (
+    DECIDES,
+    AnnotateConfig,
+    EvaluateConfig,
+    GenerateConfig,
+    TrainConfig,
+    declared,
+)
 from embedrun.files import Plain
 
 COMMANDS = (TrainConfig, EvaluateConfig, AnnotateConfig, GenerateConfig)  # those with runs
 _ORDER = tuple(DECIDES)  # the most decisive first
 _MOST = _ORDER[0]
-
-Place = tuple[str, ...]  # a dotted name, taken apart
+_OWN_ROWS = ("pairs", "triplets", "texts")
+# Options that data sets of a user's own rows were given after runs had begun, with what held before: so they
+# decide nothing, and a run of then is still the run of now.
+_LATER = {
+    "separator": None,
+    "config": None,
+    "revision": None,
+    "splits": None,
+    "split": None,
+    "split_by": "group",
+    "split_seed": 42,
+    "score_range": None,
+}
 
 
 def decides(option: str) -> str:
@@ -21,47 +38,48 @@ def decides(option: str) -> str:
     `option` is a dotted name, such as `training.resume`, or a group, such as `gpu`. What no class declares
     counts as the most decisive: options of data sets, loss terms and tasks, and those of another version.
     """
-    path = tuple(option.split("."))
-    inside = [
-        word for other, word in _known().items() if len(other) > len(path) and other[: len(path)] == path
-    ]
-    return min(inside, key=_ORDER.index, default=_known().get(path, _MOST))
+    inside = [word for path, word in _known().items() if path.startswith(f"{option}.")]
+    return min(inside, key=_ORDER.index, default=_known().get(option, _MOST))
 
 
 def decisive(config: Plain, least: str = "where") -> Plain:
-    """The part of a configuration, of any command, that decides at least as much as a word of `DECIDES`."""
-    kept = dict(_kept(config, _ORDER[: _ORDER.index(least) + 1], ()))
-    training = kept.get("training")
-    if isinstance(training, Mapping) and _selects_as_before(training.get("dev"), config.get("dataset")):
-        kept["training"] = {key: value for key, value in training.items() if key != "dev"}
-    return _with_lengths_as_before(kept)
+    """The part of a configuration, of any command, that decides at least as much as a word of `DECIDES`.
 
-
-def scored_as_trained(plain: Plain) -> bool:
-    """Whether a configuration is of before `evaluation.max_length`: its run scores at the training length."""
-    own = plain.get("evaluation")
-    return isinstance(own, Mapping) and "max_length" not in own
-
-
-def _with_lengths_as_before(config: dict[str, Any]) -> dict[str, Any]:
-    """The same without `evaluation.max_length` where it means what held before that option.
-
-    That was the length of training; an evaluation has `max_length`, which is short for it.
+    An option that came after runs had begun is left out where it has the value that held before.
     """
-    evaluation, backbone = config.get("evaluation"), config.get("backbone")
-    if not isinstance(evaluation, Mapping) or scored_as_trained(config):
-        return config
-    given = evaluation["max_length"]
-    if isinstance(backbone, Mapping) and given != backbone.get("max_length"):
-        return config
-    rest = {key: value for key, value in evaluation.items() if key != "max_length"}
-    short = {} if isinstance(backbone, Mapping) or given is None else {"max_length": given}
-    return config | {"evaluation": rest} | short
+    words = _ORDER[: _ORDER.index(least) + 1]
+    kept = _kept({key: value for key, value in config.items() if (key, value) != ("layers", None)}, words)
+    dataset, backbone = config.get("dataset"), kept.get("backbone")
+    training, evaluation = kept.get("training"), kept.get("evaluation")
+    if isinstance(backbone, Mapping):
+        kept["backbone"] = _without(backbone, {"layers": None})
+    if is_own(dataset):
+        # Triplets and texts have always had `pair_columns`.
+        later = {"pair_columns": None} if dataset.get("name") == "pairs" else {}
+        kept["dataset"] = _without(kept["dataset"], {**_LATER, **later})
+    if isinstance(training, Mapping):
+        rule = "stsb" if is_own(dataset) and not has_split(dataset, "dev") else "auto"
+        kept["training"] = _without(training, {"dev": rule})
+    if isinstance(evaluation, Mapping) and "max_length" in evaluation:
+        # It was the length of training; an evaluation has `max_length`, which is short for it.
+        length = evaluation["max_length"]
+        former = backbone.get("max_length") if isinstance(backbone, Mapping) else length
+        kept["evaluation"] = _without(evaluation, {"max_length": former})
+        kept |= {} if isinstance(backbone, Mapping) or length is None else {"max_length": length}
+    return kept
 
 
-def _selects_as_before(rule: object, dataset: object) -> bool:
-    """Whether `training.dev` means what held before that option: the own dev split, else that of STS-B."""
-    return rule == ("stsb" if is_own(dataset) and not has_split(dataset, "dev") else "auto")
+def _kept(config: Plain, words: tuple[str, ...], group: str = "") -> dict[str, Any]:
+    return {
+        key: _kept(value, words, f"{group}{key}.") if isinstance(value, Mapping) else value
+        for key, value in config.items()
+        if _known().get(f"{group}{key}", _MOST) in words
+    }
+
+
+def _without(options: Plain, former: Plain) -> Plain:
+    """The options without those that have the value which held before there were such."""
+    return {key: value for key, value in options.items() if not (key in former and value == former[key])}
 
 
 def is_own(dataset: object) -> TypeGuard[Mapping[str, Any]]:
@@ -75,51 +93,11 @@ def has_split(dataset: Mapping[str, Any], split: str) -> bool:
     return dataset.get(split) is not None or any(split in part for part in parts if isinstance(part, Mapping))
 
 
-def _kept(config: Plain, words: tuple[str, ...], group: Place) -> Plain:
-    known = _known()
-    later = _LATER.get(group, {}) if group != ("dataset",) or is_own(config) else {}
-    if group == ("dataset",) and config.get("name") == "pairs":  # triplets and texts have always had it
-        later = {**later, "pair_columns": None}
-    return {
-        key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
-        for key, value in config.items()
-        if known.get((*group, key), _MOST) in words and not (key in later and value == later[key])
-    }
-
-
-_OWN_ROWS = ("pairs", "triplets", "texts")
-# Options that groups, and data sets of a user's own rows, were given after runs had begun, with what held
-# before: there they decide nothing, and a run of then is still the run of now.
-_LATER: Mapping[Place, Plain] = {
-    (): {"layers": None},  # of an evaluation
-    ("backbone",): {"layers": None},
-    ("dataset",): {
-        "separator": None,
-        "config": None,
-        "revision": None,
-        "splits": None,
-        "split": None,
-        "split_by": "group",
-        "split_seed": 42,
-        "score_range": None,
-    },
-}
-
-
 @cache
-def _known() -> dict[Place, str]:
-    return {path: word for command in COMMANDS for path, word in declared(command)}
-
-
-def declared(schema: type, group: Place = (), above: str = _MOST) -> Iterator[tuple[Place, str]]:
-    """Every option and group of a class, and what it says that it decides.
-
-    `group` is the one that the class describes, empty for a whole command, and `above` what that group says
-    of itself; none of its options decides more.
-    """
-    for item in fields(schema):
-        path, word = (*group, item.name), max(above, item.metadata["decides"], key=_ORDER.index)
-        yield path, word
-        for part in (item.type, *get_args(item.type)):
-            if isinstance(part, type) and is_dataclass(part):
-                yield from declared(part, path, word)
+def _known() -> dict[str, str]:
+    """What each option and group decides, by its dotted name; none of a group's options decides more."""
+    known: dict[str, str] = {}
+    for path, item in (pair for command in COMMANDS for pair in declared(command)):
+        above = known.get(path.rpartition(".")[0], _MOST)
+        known[path] = max(above, item.metadata["decides"], key=_ORDER.index)
+    return known

@@ -5,8 +5,9 @@ data sets, evaluation tasks) have no class here: the signature of the class that
 their schema.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from typing import Any, Literal, get_args
 
 REQUIRED = "???"  # OmegaConf's mark for a value that the user must give
 # What an option decides of a run, the most decisive first; `embedrun.config.decides` asks for it. The hash of
@@ -46,6 +47,14 @@ def option(
     return field(default=default, metadata=metadata)
 
 
+_DATA_DIR = "folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
+_FIRST_LAYER = "first_last_mean: 0 is the embedding layer, 1 the first transformer layer"
+_ENCODER = "hub id, folder, run directory, a checkpoint of it, or run:NAME"
+_REVISION = "commit, branch or tag on the hub; null: the newest"
+_SCALE = "reduced setting of `embedrun reproduce --scale`; null: none"
+_RUN_NAME = "folder below outputs/: letters, digits, . _ -"
+
+
 @dataclass
 class ScratchConfig:
     """The shape of a model trained from scratch; only with a backbone that has no name."""
@@ -54,22 +63,12 @@ class ScratchConfig:
     vocabulary: int = option(4000, unit="word pieces at most", at_least=100, at_most=1_000_000)
     layers: int = option(2, unit="transformer layers", at_least=1, at_most=1_000)
     width: int = option(128, unit="dimensions of a token vector", at_least=8, at_most=65_536)
-    heads: int = option(
-        2, unit="attention heads; divides width, unless head_size is given", at_least=1, at_most=1_024
-    )
-    positions: int = option(
-        128, unit="tokens of the longest text; a RAN itself has no limit", at_least=8, at_most=1_000_000
-    )
+    heads: int = option(2, unit="attention heads; divides width without head_size", at_least=1, at_most=1_024)
+    positions: int = option(128, unit="tokens of the longest text; ran: any", at_least=8, at_most=1_000_000)
     dropout: float = option(0.1, unit="probability", at_least=0, below=1)
-    head_size: int | None = option(
-        None, unit="ran: dimensions of a head, even; null: width / heads", at_least=2
-    )
+    head_size: int | None = option(None, unit="ran: even dimensions a head; null: width / heads", at_least=2)
     window: int | None = option(None, unit="ran: tokens of a window; null: 256", at_least=1)
-    min_window: int | None = option(
-        None,
-        unit="ran: tokens; a shorter last window joins the one before it; null: 16, or window",
-        at_least=1,
-    )
+    min_window: int | None = option(None, unit="ran: least tokens of a last window; null: 16", at_least=1)
 
 
 @dataclass
@@ -80,11 +79,9 @@ class AdapterConfig:
     alpha: float = option(16, unit="scale of what the matrices add: alpha / r", above=0)
     dropout: float = option(0.0, unit="probability, on what goes into the matrices", at_least=0, below=1)
     targets: Literal["all-linear"] | list[str] = option(
-        "all-linear", unit="linear layers, by the ends of their names, as [q_proj, v_proj]; or all-linear"
+        "all-linear", unit="all-linear, or linear layers by the ends of their names, as [q_proj, v_proj]"
     )
-    quantize: Literal["nf4"] | None = option(
-        None, unit="nf4: frozen linear layers in 4 bits; needs CUDA and bitsandbytes"
-    )
+    quantize: Literal["nf4"] | None = option(None, unit="nf4: frozen layers in 4 bits (CUDA, bitsandbytes)")
     double_quantize: bool = option(True, unit="quantize: store the scales of the 4-bit weights in 8 bits")
     compute_dtype: Literal["float32", "bfloat16", "float16"] = option(
         "float32", unit="quantize: type that 4-bit weights are converted to for computing"
@@ -98,19 +95,12 @@ class BackboneConfig:
     name: str | None = option(
         unit="hub id, folder, run directory, a checkpoint of it, or run:NAME; null makes one from `scratch`"
     )
-    revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
-    layers: int | None = option(
-        None, unit="the first layers of that model, the others are dropped; null: all", at_least=0
-    )
+    revision: str | None = option(None, unit=_REVISION)
+    layers: int | None = option(None, unit="layers that are kept, the first ones; null: all", at_least=0)
     max_length: int | None = option(
-        None,
-        unit="tokens of a training text, special tokens and prompt included; null: what the model's own "
-        "files say, else its positions",
-        at_least=4,
+        None, unit="tokens of a training text with prompt; null: as its files say, else positions", at_least=4
     )
-    prompt: str | None = option(
-        None, unit="template with {text}; null: what the model's own files say; '{text}': none"
-    )
+    prompt: str | None = option(None, unit="template with {text}; null: as its own files say; '{text}': none")
     attention: Literal["sdpa", "eager", "flash_attention_2"] = option(
         "sdpa", unit="attention implementation; flash_attention_2 needs CUDA, flash-attn and bf16 or fp16"
     )
@@ -128,15 +118,9 @@ class PoolingConfig:
     """How token vectors become one vector."""
 
     name: str = option("auto", unit="`auto`: as the model's own files say, else mean")
-    normalize: bool | None = option(
-        None, unit="scale to length 1; null: as the model's own files say, else false"
-    )
-    first_layer: Literal[0, 1] | None = option(
-        None, unit="first_last_mean: 0 is the embedding layer, 1 the first transformer layer"
-    )
-    padded_to: int | None = option(
-        None, unit="the _legacy poolings: tokens that a shorter text is padded to", at_least=1
-    )
+    normalize: bool | None = option(None, unit="scale to length 1; null: as its files say, else false")
+    first_layer: Literal[0, 1] | None = option(None, unit=_FIRST_LAYER)
+    padded_to: int | None = option(None, unit="_legacy poolings: tokens to pad shorter texts to", at_least=1)
     keep_head: bool = option(False, unit="cls_mlp: whether its layer is saved, and used after training too")
 
 
@@ -151,12 +135,10 @@ class LossConfig:
 class TeacherConfig:
     """A frozen encoder whose vectors the losses learn from."""
 
-    name: str = option(unit="hub id, folder, run directory, a checkpoint of it, or run:NAME")
-    revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
+    name: str = option(unit=_ENCODER)
+    revision: str | None = option(None, unit=_REVISION)
     pooling: str = option("auto", unit="`auto`: as the model's own files say, else mean")
-    first_layer: Literal[0, 1] | None = option(
-        None, unit="first_last_mean: 0 is the embedding layer, 1 the first transformer layer"
-    )
+    first_layer: Literal[0, 1] | None = option(None, unit=_FIRST_LAYER)
     max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
 
 
@@ -173,48 +155,26 @@ class TrainingConfig:
 
     epochs: float = option(1, unit="passes over the training rows", above=0, at_most=1_000_000)
     max_steps: int | None = option(None, unit="optimizer steps; null: as epochs say", at_least=1)
-    data_fraction: float = option(
-        1.0, unit="share of the training rows, drawn by the seed; 1: all", above=0, at_most=1
-    )
-    batch_size: int = option(
-        32, unit="rows that the losses compare with each other", at_least=1, at_most=10_000_000
-    )
+    data_fraction: float = option(1.0, unit="share of the training rows, drawn by seed", above=0, at_most=1)
+    batch_size: int = option(32, unit="rows that the losses compare", at_least=1, at_most=10_000_000)
     batch_tokens: int | None = option(
-        None,
-        unit="tokens of a batch, at most; it then has batch_size rows or fewer; null: no limit",
-        at_least=1,
+        None, unit="tokens of a batch, which then has batch_size rows or fewer; null: no limit", at_least=1
     )
     batching: Literal["random", "length_grouped", "text_grouped"] = option(
         "random",
-        unit="length_grouped: a batch has rows of similar length; faster where passes are padded, but other "
-        "pairs are compared; text_grouped: rows with the same first text are neighbours",
+        unit="length_grouped: rows of similar length, faster where passes are padded, but other pairs are "
+        "compared; text_grouped: rows with the same first text are neighbours",
     )
-    grouped_batches: int = option(
-        50, unit="length_grouped: batches whose rows are sorted by length together", at_least=2
-    )
+    grouped_batches: int = option(50, unit="length_grouped: batches that are sorted together", at_least=2)
     distinct_texts: bool = option(False, unit="no two equal texts in one batch")
-    accumulate: int = option(
-        1,
-        unit="batches an optimizer step; their gradients are averaged, their rows not compared",
-        at_least=1,
-        at_most=1_000_000,
-    )
+    accumulate: int = option(1, unit="batches averaged in an optimizer step", at_least=1, at_most=1_000_000)
     micro_batch_size: int | None = option(
-        None,
-        unit="rows of a batch encoded at a time: less memory, the same gradient; null: all",
-        at_least=1,
-        decides="how",
+        None, unit="rows encoded at a time: less memory, same gradient; null: all", at_least=1, decides="how"
     )
     seeded_dropout: bool | None = option(
-        None,
-        unit="a dropout seed for each text, whatever else is in its batch; null: only with "
-        "micro_batch_size or several processes, which need it",
+        None, unit="a dropout seed a text; null: if micro_batch_size or several processes need it"
     )
-    gradient_checkpointing: bool = option(
-        False,
-        unit="recompute activations in the backward pass: less memory, about 1.3 x the time",
-        decides="how",
-    )
+    gradient_checkpointing: bool = option(False, unit="less memory, about 1.3 x the time", decides="how")
     optimizer: Literal["adamw", "sam"] = option(
         "adamw", unit="sam: AdamW with the gradient at the nearby point of highest loss; two gradients a step"
     )
@@ -225,7 +185,7 @@ class TrainingConfig:
     )
     warmup_ratio: float = option(0.1, unit="warm-up, as a share of all steps", at_least=0, at_most=1)
     warmup_steps: int | None = option(
-        None, unit="warm-up, in optimizer steps; null: as warmup_ratio says", at_least=0
+        None, unit="optimizer steps of warm-up; null: by warmup_ratio", at_least=0
     )
     weight_decay: float = option(0.0, unit="per step, times lr; biases and norms have none", at_least=0)
     adam_beta1: float = option(0.9, unit="decay of the mean gradient", at_least=0, below=1)
@@ -234,7 +194,7 @@ class TrainingConfig:
     clip: float | None = option(1.0, unit="largest gradient norm; null: no clipping", above=0)
     evaluate_every: int | None = option(125, unit="steps between dev scores; null: at the end", at_least=1)
     evaluations_per_epoch: int | None = option(
-        None, unit="dev scores an epoch, instead of evaluate_every; null: as that says", at_least=1
+        None, unit="dev scores an epoch; null: evaluate_every", at_least=1
     )
     dev: Literal["auto", "stsb", "none"] = option(
         "auto",
@@ -243,29 +203,21 @@ class TrainingConfig:
         "none: the last checkpoint is kept",
     )
     dev_tasks: dict[str, Any] | None = option(
-        None, unit="evaluation tasks on dev splits, by name, beside the data set's own dev split; null: none"
+        None, unit="evaluation tasks on dev splits, by name, beside the data set's own; null: none"
     )
-    select_by: str | None = option(
-        None, unit="key of the dev score that picks the checkpoint; null: Spearman on the dev split"
-    )
+    select_by: str | None = option(None, unit="key of the dev score that selects; null: Spearman on dev")
     select_lowest: bool = option(False, unit="whether a lower score is better")
     patience: int | None = option(
-        None,
-        unit="early stopping after so many dev scores in a row without a new best; null: never",
-        at_least=1,
+        None, unit="early stopping after so many dev scores without a new best; null: never", at_least=1
     )
-    save_every: int | None = option(
-        None, unit="steps between checkpoints; null: at each dev score", at_least=1
-    )
+    save_every: int | None = option(None, unit="steps between checkpoints; null: as dev scores", at_least=1)
     teachers: list[TeacherConfig] | None = option(None, unit="frozen encoders that the losses learn from")
     teacher_vectors: Literal["step", "memory"] = option(
         "step", unit="step: computed for each batch; memory: all texts before step 1, and kept"
     )
     keep_checkpoints: int = option(2, unit="newest checkpoints kept, beside the best", at_least=2)
     resume: Literal["never", "auto"] = option(
-        "never",
-        unit="auto: resume an unfinished run of this configuration, if there is one",
-        decides="nothing",
+        "never", unit="auto: resume an unfinished run of this configuration", decides="nothing"
     )
 
 
@@ -273,55 +225,33 @@ class TrainingConfig:
 class GpuConfig:
     """Where and how precisely a run computes."""
 
-    device: Literal["auto", "cpu", "cuda"] = option(
-        "auto", unit="auto: cuda where there is one", decides="where"
-    )
+    device: Literal["auto", "cpu", "cuda"] = option("auto", unit="auto: cuda if possible", decides="where")
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = option(
-        "auto",
-        unit="of the backbone while training; auto on CUDA: bf16, else fp16; on a CPU: fp32",
-        decides="how",
+        "auto", unit="of the training backbone; auto on CUDA: bf16, else fp16; on a CPU: fp32", decides="how"
     )
     threads: int | None = option(
-        None,
-        unit="CPU threads; null: OMP_NUM_THREADS, else all available cores",
-        at_least=1,
-        at_most=4_096,
-        decides="where",
+        None, unit="of the CPU; null: OMP_NUM_THREADS, else all", at_least=1, at_most=4_096, decides="where"
     )
     deterministic: bool = option(False, unit="only deterministic CUDA kernels", decides="how")
     compile: bool = option(
-        False,
-        unit="torch.compile of the backbone while training; slow to start",
-        decides="how",
-        training_only=True,
+        False, unit="torch.compile of the backbone; slow to start", decides="how", training_only=True
     )
     most_skipped: int = option(
-        20,
-        unit="fp16: steps in a row that may be skipped because a gradient overflowed",
-        at_least=1,
-        decides="how",
+        20, unit="fp16: steps in a row skipped by overflow, at most", at_least=1, decides="how"
     )
     processes: int = option(
-        1,
-        unit="training processes on this machine, one a device",
-        at_least=1,
-        at_most=1_024,
-        decides="where",
-        training_only=True,
+        1, unit="processes here, one a device", at_least=1, at_most=1_024, decides="where", training_only=True
     )
     nodes: int = option(
         1,
-        unit="machines, each of which starts the same command",
+        unit="machines running this command",
         at_least=1,
         at_most=10_000,
         decides="where",
         training_only=True,
     )
     rendezvous: str | None = option(
-        None,
-        unit="host:port at which machines meet; null: one machine",
-        decides="nothing",
-        training_only=True,
+        None, unit="host:port where machines meet; null: one machine", decides="nothing", training_only=True
     )
 
 
@@ -331,28 +261,23 @@ class EvaluationConfig:
 
     tasks: dict[str, Any] = option(unit="options by task; {} for none")
     batch_tokens: int = option(
-        4096, unit="padded tokens a forward pass, at most; eight times on CUDA", at_least=64, decides="how"
+        4096, unit="padded tokens a pass; CUDA: eight times", at_least=64, decides="how"
     )
     max_length: int | None = option(
         None,
-        unit="tokens of a text that is scored, and that the saved model reads, special tokens and prompt "
-        "included; never more than its positions; null: what its own files say, else its positions, but no "
-        "more than 512, or than backbone.max_length where that is more",
+        unit="tokens of a text that is scored or that the saved model reads, prompt included; null: as its "
+        "own files say, else its positions, but no more than 512, or backbone.max_length if that is more",
         at_least=4,
     )
-    precision: Literal["fp32", "bf16"] = option(
-        "fp32", unit="of the forward pass; vectors are float32", decides="how"
-    )
+    precision: Literal["fp32", "bf16"] = option("fp32", unit="of a pass; vectors are float32", decides="how")
     contamination: str | None = option(
-        None, unit="data set that the model was trained on before; its pairs are left out of `_clean` scores"
+        None, unit="earlier training data of the model; its pairs are left out of `_clean` scores"
     )
     prompt: str | None = option(
-        None, unit="template with {text}; null: as trained, or what the model's own files say; '{text}': none"
+        None, unit="template with {text}; null: as trained, or its own files say; '{text}': none"
     )
     text_edit: Literal["none", "angle_llm"] | None = option(
-        None,
-        unit="edit of texts before the prompt, not in training; null: what the model's own files say, "
-        "else none",
+        None, unit="edit of texts before the prompt; null: as the model's files say, else none"
     )
 
 
@@ -374,9 +299,7 @@ class TrackingConfig:
     log_every: int = option(10, unit="steps between logged training losses", at_least=1)
     wandb: WandbConfig | None = option(None, unit="{} or its options: also to Weights & Biases")
     tensorboard: bool = option(False, unit="also TensorBoard files in the run directory")
-    patience: float = option(
-        30.0, unit="seconds that W&B or TensorBoard may hold up the end of a run", above=0, at_most=30
-    )
+    patience: float = option(30.0, unit="seconds that trackers may hold up a run's end", above=0, at_most=30)
 
 
 @dataclass
@@ -392,37 +315,27 @@ class TrainConfig:
     evaluation: EvaluationConfig = option(unit="group")
     tracking: TrackingConfig = option(unit="group", decides="nothing")
     seed: int = option(42, unit="of data order, initial weights and dropout", at_least=0, below=2**31)
-    name: str = option(
-        "train", unit="run name: letters, digits, . _ -; folder below outputs/", decides="nothing"
-    )
-    data_dir: str | None = option(
-        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
-    )
-    scale: str | None = option(None, unit="reduced setting of `embedrun reproduce --scale`; null: none")
+    name: str = option("train", unit=_RUN_NAME, decides="nothing")
+    data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
+    scale: str | None = option(None, unit=_SCALE)
 
 
 @dataclass
 class EvaluateConfig:
     """The whole of `embedrun evaluate`."""
 
-    model: str = option(unit="hub id, folder, run directory, a checkpoint of it, or run:NAME")
-    revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
-    layers: int | None = option(
-        None, unit="the first layers of that model, the others are dropped; null: all", at_least=0
-    )
+    model: str = option(unit=_ENCODER)
+    revision: str | None = option(None, unit=_REVISION)
+    layers: int | None = option(None, unit="layers that are kept, the first ones; null: all", at_least=0)
     max_length: int | None = option(None, unit="tokens; short for evaluation.max_length", at_least=4)
     pooling: PoolingConfig = option(unit="group")
     dataset: dict[str, Any] | None = option(None, unit="group; only for evaluation=heldout")
     gpu: GpuConfig = option(unit="group")
     evaluation: EvaluationConfig = option(unit="group")
     seed: int = option(42, unit="of generated data sets", at_least=0, below=2**31)
-    name: str = option(
-        "evaluate", unit="run name: letters, digits, . _ -; folder below outputs/", decides="nothing"
-    )
-    data_dir: str | None = option(
-        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
-    )
-    scale: str | None = option(None, unit="reduced setting of `embedrun reproduce --scale`; null: none")
+    name: str = option("evaluate", unit=_RUN_NAME, decides="nothing")
+    data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
+    scale: str | None = option(None, unit=_SCALE)
 
 
 @dataclass
@@ -431,29 +344,21 @@ class MiningConfig:
 
     num_negatives: int = option(3, unit="hard negatives of each pair", at_least=1, at_most=100)
     range_min: int = option(0, unit="nearest candidates that are passed over", at_least=0)
-    range_max: int | None = option(
-        None,
-        unit="nearest candidates that are looked at; null: as many as are likely to be needed",
-        at_least=1,
-    )
+    range_max: int | None = option(None, unit="nearest candidates looked at; null: as needed", at_least=1)
     max_score: float | None = option(None, unit="cosine of anchor and negative, at most; null: any")
     min_score: float | None = option(None, unit="cosine of anchor and negative, at least; null: any")
     absolute_margin: float | None = option(
-        None, unit="cosine by which a negative is farther than the positive, at least; null: any", at_least=0
+        None, unit="cosine by which negatives are farther than the positive; null: any", at_least=0
     )
     relative_margin: float | None = option(
         None, unit="the same as a share of the positive's cosine, 0.05: 5 %; null: any", at_least=0
     )
-    sampling_strategy: Literal["top", "random"] = option(
-        "top", unit="top: the nearest that are left; random: drawn from them by the seed"
-    )
+    sampling_strategy: Literal["top", "random"] = option("top", unit="top: nearest; random: drawn by seed")
     query_prompt: str | None = option(
         None, unit="of anchors, as a teacher's prompt; null: that, else what the model's own files say"
     )
     corpus_prompt: str | None = option(None, unit="of positives and negatives, likewise")
-    positive_from: float | None = option(
-        None, unit="pairs with this score or more are positive; null: entailments, or all pairs without label"
-    )
+    positive_from: float | None = option(None, unit="score of a positive pair; null: entailments or all")
     seed: int = option(42, unit="of sampling_strategy=random", at_least=0, below=2**31)
 
 
@@ -472,39 +377,31 @@ class AnnotateConfig:
     shard: str = option("0/1", unit="I/N, I from 0: of the blocks, this process does I, I + N, I + 2N, ...")
     block_rows: int = option(50_000, unit="rows of a block, the unit of work and of resuming", at_least=1)
     batch_tokens: int = option(
-        4096, unit="padded tokens a forward pass, at most; eight times on CUDA", at_least=64, decides="how"
+        4096, unit="padded tokens a pass; CUDA: eight times", at_least=64, decides="how"
     )
     merge_only: bool = option(False, unit="encode nothing; merge the blocks that are done")
-    data_dir: str | None = option(
-        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
-    )
+    data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
 
 
 @dataclass
 class LlmConfig:
     """A language model that writes sentences: a local one, or one behind an HTTP endpoint."""
 
-    kind: Literal["local", "http"] = option(
-        unit="local: run here; http: an OpenAI-compatible endpoint, by the extra generate"
-    )
+    kind: Literal["local", "http"] = option(unit="local: run here; http: OpenAI-compatible endpoint")
     name: str | None = option(None, unit="local: hub id or folder of a causal language model")
     revision: str | None = option(None, unit="local: commit, branch or tag on the hub; null: the newest")
     batch_size: int | None = option(None, unit="local: prompts decoded together; null: 8", at_least=1)
     url: str | None = option(None, unit="http: address above /chat/completions, https://HOST/v1")
     model: str | None = option(None, unit="http: name of the model at the endpoint")
-    key_variable: str | None = option(
-        None, unit="http: environment variable that holds the key; null: no key is sent"
-    )
+    key_variable: str | None = option(None, unit="http: environment variable with the key; null: no key")
     parallel: int | None = option(None, unit="http: requests at a time; null: 4", at_least=1, at_most=256)
     max_new_tokens: int | None = option(
         512, unit="tokens of an answer at most; null, only for http: as the endpoint has it", at_least=1
     )
     temperature: float | None = option(
-        0.0, unit="0: the likeliest token; null, only for http: as the endpoint has it", at_least=0, at_most=5
+        0.0, unit="0: likeliest token; null, only http: the endpoint's", at_least=0, at_most=5
     )
-    seed: int | None = option(
-        None, unit="of sampling; null: 0 for local, not sent for http", at_least=0, below=2**31
-    )
+    seed: int | None = option(None, unit="of sampling; null: local 0, http none", at_least=0, below=2**31)
 
 
 @dataclass
@@ -518,25 +415,17 @@ class GenerateConfig:
     dataset: dict[str, Any] | None = option(None, unit="group; whose texts are read, instead of input")
     split: Literal["train", "dev", "test"] = option("train", unit="of the data set")
     column: str | None = option(None, unit="of the data set, text1, text2, anchor, ...; null: the first")
-    limit: int | None = option(
-        None, unit="different sentences to take, from the first on; null: all", at_least=1
-    )
+    limit: int | None = option(None, unit="different sentences to take, the first; null: all", at_least=1)
     size: int = option(5, unit="sentences asked for, of each kind for each input", at_least=1, at_most=100)
     filter_small_differences: int | None = option(
-        None, unit="words in which a negative must differ; AnglE's first release: 5", at_least=1
+        None, unit="words that must differ in a negative; AnglE's first release: 5", at_least=1
     )
     responses: str | None = option(None, unit="folder of stored answers; null: responses/ in output")
     retries: int = option(6, unit="retries of a failed request", at_least=0, at_most=100)
-    timeout: float = option(
-        120.0, unit="seconds without a byte that end a try of a request", above=0, at_most=3600
-    )
-    shard: str = option(
-        "0/1", unit="I/N, I from 0: of the blocks of sentences, this process does I, I + N, I + 2N, ..."
-    )
+    timeout: float = option(120.0, unit="seconds without a byte that end a request", above=0, at_most=3600)
+    shard: str = option("0/1", unit="I/N, I from 0: this process does the blocks I, I + N, I + 2N, ...")
     dry_run: bool = option(False, unit="print the first prompts and the number of requests; write nothing")
-    data_dir: str | None = option(
-        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
-    )
+    data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
 
 
 @dataclass
@@ -559,13 +448,9 @@ class CollectConfig:
     negatives: float = option(0.962, unit="negative pairs for each positive one", at_least=0, at_most=100)
     splits: SplitsConfig = option(unit="pairs of dev and test")
     seed: int = option(42, unit="of splits and negatives", at_least=0, below=2**31)
-    tokenizer: str | None = option(
-        None, unit="folder with tokenizer.json, for lengths in tokens; null: in words"
-    )
+    tokenizer: str | None = option(None, unit="folder with tokenizer.json, for lengths; null: in words")
     timeout: float = option(30.0, unit="seconds without a byte that end a request", above=0)
-    retries: int = option(
-        6, unit="attempts after the first, on 5xx and dropped connections", at_least=0, at_most=100
-    )
+    retries: int = option(6, unit="further attempts on 5xx and lost connections", at_least=0, at_most=100)
 
 
 # By the name of their root in conf/; `check`, `tune` and `reproduce` take what `train` takes.
@@ -576,3 +461,12 @@ COMMANDS = {
     "generate": GenerateConfig,
     "collect": CollectConfig,
 }
+
+
+def declared(schema: type, path: str = "") -> Iterator[tuple[str, Field]]:
+    """Every option and group of a class by its full path, a group before what it holds."""
+    for item in fields(schema):
+        yield f"{path}{item.name}", item
+        for part in (item.type, *get_args(item.type)):
+            if isinstance(part, type) and is_dataclass(part):
+                yield from declared(part, f"{path}{item.name}.")

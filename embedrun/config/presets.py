@@ -18,18 +18,16 @@ def folder() -> Path:
 
 
 def groups(conf: Path | None = None) -> dict[str, list[str]]:
-    """The choices of every config group, by group, both sorted; of ours, as they first were. Only read."""
-    return _our_groups(folder()) if conf is None else _groups(conf)
+    """The choices of every config group, by group, both sorted, as they first were. Only read."""
+    return _groups(conf or folder())
 
 
+@cache
 def _groups(root: Path) -> dict[str, list[str]]:
     choices: dict[str, list[str]] = {}
     for path in root.glob("*/**/*.yaml"):
         choices.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.stem)
     return {group: sorted(names) for group, names in sorted(choices.items())}
-
-
-_our_groups = cache(_groups)
 
 
 def typed(overrides: Sequence[str], known: Collection[str]) -> dict[str, str]:
@@ -92,22 +90,14 @@ def merged(first: Plain, second: Plain | None) -> Plain:
 _OPEN = re.compile(r"^# open: (.*(?:\n#   .*)*)", re.MULTILINE)
 
 
-class Open(NamedTuple):
-    """What one experiment chose where its paper leaves a choice open, a text each."""
-
-    experiment: str
-    choices: list[str]
-
-
-def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> list[Open]:
+def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> dict[str, list[str]]:
     """What the experiments, and those that they build on, chose where the paper leaves a choice open.
 
-    One without such a choice is left out. `experiments` are names, as `+experiment=` has them; `folders` are
-    preset folders that are searched after ours.
+    The texts of each, by its name; one without such a choice is left out. `experiments` are names, as
+    `+experiment=` has them; `folders` are preset folders that are searched after ours.
     """
-    found: list[Open] = []
-    seen: set[str] = set()
-    waiting = [f"experiment/{name}" for name in experiments]
+    found: dict[str, list[str]] = {}
+    waiting, seen = [f"experiment/{name}" for name in experiments], set()
     while waiting:
         name = waiting.pop(0)
         root = next((root for root in [folder(), *folders] if (root / f"{name}.yaml").is_file()), None)
@@ -115,15 +105,21 @@ def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> list[
             continue
         seen.add(name)
         if choices := choices_of((root / f"{name}.yaml").read_text(encoding="utf-8")):
-            found.append(Open(name.removeprefix("experiment/"), choices))
+            found[name.removeprefix("experiment/")] = choices
         waiting += read(root, name).parents
     return found
 
 
+def chosen(overrides: Sequence[str], group: str) -> list[str]:
+    """What the overrides choose of a group, as ``evaluation=x`` or ``evaluation=[x,y]``."""
+    values = [typed([override], (group,)).get(group, "") for override in overrides]
+    words = [word.strip(" '\"") for value in values for word in value.strip("[]").split(",")]
+    return [word for word in words if word]
+
+
 def named(overrides: Sequence[str]) -> list[str]:
     """The experiments that the overrides choose."""
-    chosen = [typed([override], ("experiment",)).get("experiment", "") for override in overrides]
-    return [name.strip(" '\"") for names in chosen for name in names.strip("[]").split(",") if name]
+    return chosen(overrides, "experiment")
 
 
 def choices_of(text: str) -> list[str]:

@@ -26,21 +26,14 @@ def quoted(text: str) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """One Hydra command line, taken apart.
-
-    Args:
-        overrides: in Hydra's grammar, `experiment=x` already rewritten to `+experiment=x`.
-        config_dir: the user's own folder of YAML.
-        show: arguments for Hydra's own display (`--cfg job`, `--info`), or empty.
-        again: whether a multirun also repeats what has finished before.
-    """
+    """One Hydra command line, taken apart."""
 
     command: str
-    overrides: tuple[str, ...]
+    overrides: tuple[str, ...]  # in Hydra's grammar, `experiment=x` already rewritten to `+experiment=x`
     multirun: bool = False
-    config_dir: Path | None = None
-    show: tuple[str, ...] = ()
-    again: bool = False
+    config_dir: Path | None = None  # the user's own folder of YAML
+    show: tuple[str, ...] = ()  # arguments for Hydra's own display (`--cfg job`, `--info`)
+    again: bool = False  # whether a multirun also repeats what has finished before
 
     @classmethod
     def typed(
@@ -64,9 +57,9 @@ class Request:
     @cached_property
     def groups(self) -> dict[str, list[str]]:
         """The choices of every config group, of embedrun and of the user's folder."""
-        own = presets.groups(self.config_dir) if self.config_dir is not None else {}
-        every = presets.groups()
-        return {name: sorted({*every.get(name, ()), *own.get(name, ())}) for name in {**every, **own}}
+        folders = [presets.groups(), presets.groups(self.config_dir) if self.config_dir else {}]
+        names = {name for groups in folders for name in groups}
+        return {name: sorted({word for groups in folders for word in groups.get(name, ())}) for name in names}
 
 
 def _with_plus(override: str) -> str:
@@ -77,27 +70,16 @@ def _with_plus(override: str) -> str:
 
 @dataclass(frozen=True)
 class Composed:
-    """One composed configuration.
+    """One composed configuration."""
 
-    Args:
-        config: resolved, without the `hydra` node; `"???"` where no value was given.
-        multirun: whether the configuration asks for a multirun.
-        sweep: `hydra.sweeper.params`, what a sweep preset varies.
-        directory: the run directory that the user gave.
-        parent: the `hydra.sweep.dir` that the user gave; only of a job.
-        overrides: the task overrides that made it.
-        choices: the presets that it is made of, by group, `experiment` first.
-        added: overrides that were added to those of the user: what ``evaluation=auto`` stands for.
-    """
-
-    config: Plain
-    multirun: bool
-    sweep: Plain
-    directory: str | None
-    parent: str | None
-    overrides: tuple[str, ...] = ()
-    choices: dict[str, str] = field(default_factory=dict)
-    added: tuple[str, ...] = ()
+    config: Plain  # resolved, without the `hydra` node; `"???"` where no value was given
+    multirun: bool  # whether the configuration asks for a multirun
+    sweep: Plain  # `hydra.sweeper.params`, what a sweep preset varies
+    directory: str | None  # of the run, where the user gave one
+    parent: str | None  # the `hydra.sweep.dir` that the user gave; only of a job
+    overrides: tuple[str, ...] = ()  # about the task, that made it
+    choices: dict[str, str] = field(default_factory=dict)  # presets behind it, by group, `experiment` first
+    added: tuple[str, ...] = ()  # to the user's overrides: what ``evaluation=auto`` stands for
 
 
 AUTO = "auto"
@@ -105,13 +87,7 @@ AUTO = "auto"
 
 def without_auto(overrides: Sequence[str]) -> list[str]:
     """The overrides without ``evaluation=auto``, alone or in a list, which `Composed.added` stands in for."""
-    return [one for one in overrides if AUTO not in evaluations([one])]
-
-
-def evaluations(overrides: Sequence[str]) -> list[str]:
-    """What the overrides choose as ``evaluation=x`` or ``evaluation=[x,y]``."""
-    typed = presets.typed(overrides, ("evaluation",)).get("evaluation", "")
-    return [word.strip(" '\"") for word in typed.strip("[]").split(",") if word.strip()]
+    return [one for one in overrides if AUTO not in presets.chosen([one], "evaluation")]
 
 
 def task_overrides(overrides: Sequence[str]) -> list[str]:

@@ -1,7 +1,6 @@
 """From the scale of a user's own scores to the score that a positive pair has at least."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 _OWN = "pairs"  # the data set whose scores are on a scale of the user's
@@ -18,18 +17,11 @@ def upper_quarter(low: float, high: float) -> float:
 
 def range_problem(value: object) -> str | None:
     """Why this is no scale of scores, or None."""
-    if (
-        isinstance(value, Sequence)
-        and len(value) == 2
-        and all(map(_is_finite, value))
-        and value[0] < value[1]
-    ):
-        return None
+    match value:
+        case [low, high] if type(low) in (int, float) and type(high) in (int, float) and low < high:
+            if math.isfinite(high - low):
+                return None
     return f"expected the lowest and the highest score there can be, such as [1,5], got {value!r}"
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def positive_from(known: float, *, _root_: Any, _parent_: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""One job in a process of its own, so that no job can bring down another.
+"""One job in a process of its own, so that none can bring down another, and what earlier attempts left of it.
 
 The parent passes the resolved configuration as JSON on standard input, so that nothing is composed twice, and
 reads the outcome from a file that it names.
@@ -7,6 +7,7 @@ reads the outcome from a file that it names.
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,14 +16,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from embedrun import signals
 from embedrun.child import command, end_with, environment
 from embedrun.console import ignore_broken_pipes, masked, say
-from embedrun.errors import EmbedrunError, Terminated, exit_code, explain
+from embedrun.errors import IN_USE, EmbedrunError, Terminated, exit_code, explain
 from embedrun.files import Plain, only_writer, write_atomically
-from embedrun.launch.before import before, outcome_of
-from embedrun.runs.directory import Outcome, config_hash
+from embedrun.runs import search
+from embedrun.runs.directory import Outcome, Run, config_hash, is_empty
+from embedrun.runs.reading import RunFiles
+from embedrun.runs.search import changed, changes
+
+if TYPE_CHECKING:
+    from embedrun.experiment.data import Fingerprints
 
 _MODULE = "embedrun.launch.job"
 # The function behind each command, as `module:function`, so that it is imported only when needed.
@@ -40,43 +47,29 @@ MOMENT = 1.0  # seconds
 
 @dataclass(frozen=True)
 class Job:
-    """What a process is to do.
+    """What a process is to do."""
 
-    Args:
-        command: a key of `RUNS`.
-        config: resolved plain data.
-        directory: the run directory, where the user named one.
-        resumed: directory of the run to resume.
-        argv: the command line that the user typed, which the run records.
-        label: the job's name in messages.
-        choices: the presets behind the configuration, which the run records.
-    """
-
-    command: str
-    config: Plain
+    command: str  # a key of `RUNS`
+    config: Plain  # resolved plain data
     overrides: list[str] = field(default_factory=list)
-    directory: str | None = None
-    resumed: str | None = None
-    argv: list[str] = field(default_factory=list)
-    label: str = ""
-    choices: Plain | None = None
+    directory: str | None = None  # of the run, where the user named one
+    resumed: str | None = None  # directory of the run to resume
+    argv: list[str] = field(default_factory=list)  # what the user typed, which the run records
+    label: str = ""  # in messages
+    choices: Plain | None = None  # the presets behind the configuration, which the run records
 
 
 @dataclass(frozen=True)
 class Beside:
     """How to run a job in the background.
 
-    Args:
-        log: its output is appended there.
-        ends: called several times a second while it runs; true makes it save and end.
-        folder: its working directory; None: that of this process.
-        claim: descriptor of a lock file that the job shares: if this process dies, the job continues and its
-            work stays claimed. None: it saves and ends then.
+    With a `claim`, the descriptor of a lock file that the job shares, the job continues if this process dies,
+    and its work stays claimed. Without, it saves and ends then.
     """
 
-    log: Path
-    ends: Callable[[], bool]
-    folder: str | None = None
+    log: Path  # its output is appended there
+    ends: Callable[[], bool]  # called several times a second while it runs; true makes it save and end
+    folder: str | None = None  # its working directory; None: that of this process
     claim: int | None = None
 
 
@@ -98,9 +91,15 @@ def run_in_child(job: Job, file: Path, beside: Beside | None = None) -> Outcome:
     parent = os.getpid() if beside is None or beside.claim is None else None
     payload = {**asdict(job), "argv": job.argv or sys.argv, "outcome": str(file), "parent": parent}
     # A file, not a pipe: nothing is left over if the job dies, or is interrupted, before it reads.
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as description, _output(beside) as options:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as description, contextlib.ExitStack() as log:
         json.dump(payload, description)
         description.seek(0)
+        options: Plain = {}
+        if beside is not None:
+            beside.log.parent.mkdir(parents=True, exist_ok=True)
+            output = log.enter_context(beside.log.open("ab"))
+            shared = () if beside.claim is None else (beside.claim,)
+            options = {"stdout": output, "stderr": output, "cwd": beside.folder, "pass_fds": shared}
         child = subprocess.Popen(
             command(_MODULE), stdin=description, env=environment(), start_new_session=True, **options
         )
@@ -136,18 +135,6 @@ def _end(child: subprocess.Popen, number: int) -> None:
         child.wait()
 
 
-@contextlib.contextmanager
-def _output(beside: Beside | None) -> Iterator[Plain]:
-    """Working directory and output of the child, as arguments of `Popen`."""
-    if beside is None:
-        yield {}
-        return
-    beside.log.parent.mkdir(parents=True, exist_ok=True)
-    with beside.log.open("ab") as log:
-        shared = () if beside.claim is None else (beside.claim,)
-        yield {"stdout": log, "stderr": log, "cwd": beside.folder, "pass_fds": shared}
-
-
 def outcome_in(file: Path) -> Outcome:
     """Read the outcome that a job has written."""
     return Outcome(**json.loads(file.read_text(encoding="utf-8")))
@@ -160,6 +147,8 @@ def claimed(job: Job) -> Iterator[Outcome | None]:
     Yields None if it is to be run, else its outcome: the result of another process that has finished it since
     it was planned, or why it cannot be claimed, as where another process is running it.
     """
+    from embedrun.experiment.data import Fingerprints  # numpy comes with it
+
     Path("outputs").mkdir(exist_ok=True)
     with contextlib.ExitStack() as claims:
         try:
@@ -167,16 +156,93 @@ def claimed(job: Job) -> Iterator[Outcome | None]:
         except EmbedrunError as fault:  # raised inside a launcher, it would not become the job's outcome
             yield Outcome(error=str(fault), code=fault.exit_code)
             return
-        yield _done_meanwhile(job)
+        yield before(job.command, job.config, job.directory, Fingerprints()).outcome
 
 
-def _done_meanwhile(job: Job) -> Outcome | None:
-    from embedrun.experiment.data import Fingerprints  # numpy comes with it
+@dataclass(frozen=True)
+class Before:
+    """The earlier run of a job, if any: of the same configuration and code, on the same rows and models."""
 
-    earlier = before(job.command, job.config, job.directory, Fingerprints())
-    if earlier.fault is not None:
-        return Outcome(error=earlier.fault, code=earlier.code)
-    return None if earlier.finished is None else outcome_of(earlier.finished)
+    finished: Path | None = None
+    unfinished: Path | None = None  # it can be resumed
+    fault: str | None = None  # why the job cannot run where it should
+    code: int = IN_USE  # exit code of the fault
+    changed: str | None = None  # since the newest run of the configuration, where none counts
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the job ends without being run; None if it is to be run."""
+        if self.fault is not None:
+            return Outcome(error=self.fault, code=self.code)
+        return None if self.finished is None else outcome_of(self.finished)
+
+
+def before(command: str, config: Plain, directory: str | None, fingerprints: "Fingerprints") -> Before:
+    """Look for earlier runs of a `train` or `evaluate` job; its `config` is resolved, its models are settled.
+
+    Where the user named a `directory`, only that is looked at, else `outputs`. `fingerprints` are of the
+    current rows and models. A single run asks `embedrun.experiment.outcome.settled`.
+    """
+    wanted = config_hash(config)
+    if directory is None:
+        runs = search.of(str(config.get("name")), wanted)
+    elif not Path(directory).exists():
+        return Before()
+    else:
+        runs = [RunFiles.read(Path(directory), strict=False)]
+        if not runs[0].has_begun and (runs[0].path / ".lock").is_file() and is_empty(runs[0].path):
+            return _removed(runs[0].path)
+        if runs[0].config_sha256 != wanted:
+            return Before(
+                fault=f"{directory} exists and is not a run of this configuration; name another directory"
+            )
+    same = [run for run in runs if run.config_sha256 == wanted]
+    other = {run.path: changed(fingerprints.of(command, config), run.data) for run in same}
+    equal = [run for run in same if not other[run.path]]  # the newest first
+    if finished := next((run.path for run in equal if run.is_finished), None):
+        return Before(finished=finished)
+    if unfinished := next((run.path for run in equal if run.has_begun), None):
+        return standing(unfinished)
+    since = next((f"{changes(names)} since {path}" for path, names in other.items() if names), None)
+    if directory is not None:
+        return Before(fault=f"{since} began; name another directory")
+    return Before(changed=since)
+
+
+def _removed(folder: Path) -> Before:
+    """Remove a directory whose run was killed before it had begun; nothing of value is in it."""
+    try:
+        Run(folder).release()
+    except EmbedrunError as fault:
+        return _fault(fault)
+    shutil.rmtree(folder)
+    return Before()
+
+
+def standing(path: Path) -> Before:
+    """An unfinished run as one to resume, or the fault if another process is using it."""
+    try:
+        Run.claim(path).release()
+    except EmbedrunError as fault:
+        return _fault(fault)
+    return Before(unfinished=path)
+
+
+def _fault(fault: EmbedrunError) -> Before:
+    return Before(fault=" ".join(str(fault).split()), code=fault.exit_code)
+
+
+def outcome_of(path: Path) -> Outcome:
+    """The outcome of a finished run."""
+    return Outcome(str(path), RunFiles.read(path, strict=False).main or None)
+
+
+def latest(config: Plain, directory: str | None) -> str | None:
+    """The newest unfinished run of a configuration, for a job that died without naming its own."""
+    if directory is not None:
+        return directory if Path(directory).is_dir() else None
+    runs = search.of(str(config.get("name")), config_hash(config))
+    return next((str(run.path) for run in runs if not run.is_finished), None)
 
 
 def main() -> int:

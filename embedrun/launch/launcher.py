@@ -8,11 +8,9 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,8 +20,8 @@ from embedrun.child import end_with, started_by_others
 from embedrun.config.compose import started
 from embedrun.config.request import Request, is_hydra, quoted
 from embedrun.config.safety import launcher_of
-from embedrun.console import say
-from embedrun.errors import INTERRUPTED, TERMINATED, Terminated, exit_code
+from embedrun.console import ignore_broken_pipes, say
+from embedrun.errors import exit_code
 from embedrun.files import Plain, write_atomically
 from embedrun.launch.job import Beside, Job, claimed, outcome_in, run_in_child
 from embedrun.runs.directory import Outcome
@@ -31,7 +29,6 @@ from embedrun.runs.directory import Outcome
 _OURS = re.compile(r"[+~]*hydra\.(run|sweep|mode|sweeper)\b")  # not about the launcher
 _JOB, _BEGUN, OUTCOME = "{}.json", "{}.begun", "{}.outcome.json"
 STOP = "stop"  # the file that tells jobs to end
-POLL = 0.5  # seconds between looks at jobs whose launcher has died
 
 
 class Interrupted(KeyboardInterrupt):
@@ -60,8 +57,7 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
     if logs is not None:
         say(f"{len(jobs)} jobs by hydra/launcher={name}; what they print goes to {logs}")
     folder.mkdir(parents=True, exist_ok=True)
-    fault: Exception | None = None
-    stop: KeyboardInterrupt | None = None
+    reason, stop = "not started", None
     with tempfile.TemporaryDirectory(prefix=".jobs-", dir=folder.resolve()) as scratch:
         place = Path(scratch)
         for number, job in enumerate(jobs):
@@ -78,37 +74,22 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
         try:
             # Jobs that run one by one get signals from this process; parallel ones are told by a file.
             with signals.raised() if logs is None else signals.stopping(place / STOP):
-                fault = _launch(request, [job.config for job in jobs], work)
+                _sweep(request, [job.config for job in jobs], work)
         except KeyboardInterrupt as signal_raised:
             stop = signal_raised
-        outcomes = [_outcome(place, number, fault, stop) for number in range(len(jobs))]
+        except Exception as fault:  # a plugin's own
+            reason = " ".join(str(fault).split()) or type(fault).__name__
+        outcomes = [_outcome(place, number, reason, stop) for number in range(len(jobs))]
     if stop is not None:
         raise Interrupted(outcomes, stop)
     return outcomes
 
 
-def _launch(request: Request, configs: Sequence[Plain], work: "Work") -> Exception | None:
-    """Run all jobs; returns the exception that broke the launcher itself, if any."""
-    place, waiting = Path(work.folder), list(range(len(configs)))
-    while True:
-        try:
-            _sweep(request, configs, work, waiting)
-            return None
-        except Exception as fault:  # a plugin's own
-            while any(_alive(place)):  # jobs outlive their launcher
-                time.sleep(POLL)
-            left = [number for number in waiting if not (place / _BEGUN.format(number)).exists()]
-            # A killed worker of joblib breaks the whole pool; jobs that had not begun get a new one.
-            if launcher_of(request.overrides) != "joblib" or not left or left == waiting:
-                return fault
-            waiting = left
-
-
-def _sweep(request: Request, configs: Sequence[Plain], work: "Work", numbers: Sequence[int]) -> None:
+def _sweep(request: Request, configs: Sequence[Plain], work: "Work") -> None:
     """Call `work` for each job, by the launcher of Hydra that the request's overrides choose."""
     name = launcher_of(request.overrides)
     if name == "basic":  # one after the other, in this process
-        for number in numbers:
+        for number in range(len(configs)):
             work({"job": number})
         return
     from hydra.core.global_hydra import GlobalHydra
@@ -128,7 +109,7 @@ def _sweep(request: Request, configs: Sequence[Plain], work: "Work", numbers: Se
         f"hydra.run.dir={place}",
         f"hydra.sweep.dir={place}",
         "hydra.sweep.subdir=${hydra:job.num}",
-        f"+job={','.join(map(str, numbers))}",
+        f"+job={','.join(map(str, range(len(configs))))}",
     ]
     with started(None, "embedrun"), started_by_others():
         hydra = GlobalHydra.instance().hydra
@@ -137,9 +118,8 @@ def _sweep(request: Request, configs: Sequence[Plain], work: "Work", numbers: Se
 
 
 def _on_cuda(configs: Sequence[Plain]) -> bool:
-    devices = {config["gpu"].get("device") for config in configs if isinstance(config.get("gpu"), Mapping)}
-    if "cuda" in devices or not devices - {"cpu"}:
-        return "cuda" in devices
+    if all((config.get("gpu") or {}).get("device", "cpu") == "cpu" for config in configs):
+        return False
     import torch
 
     return torch.cuda.is_available()
@@ -147,36 +127,29 @@ def _on_cuda(configs: Sequence[Plain]) -> bool:
 
 @dataclass(frozen=True)
 class Work:
-    """Called by Hydra for each job, with its number as `job`; never exits and raises only what stops all.
+    """Called by Hydra for each job, with its number as `job`; never exits and raises only what stops all."""
 
-    Args:
-        folder: with the jobs, one file each.
-        total: number of jobs.
-        logs: folder for the output of parallel jobs; None: they run one after the other.
-        where: the user's working directory.
-        alone: whether to skip a job that another process is running, or has finished meanwhile.
-        parent: process whose workers run the jobs; they end with it. None on a cluster, where jobs do not
-            depend on it.
-    """
-
-    folder: str
-    total: int
-    logs: str | None
-    where: str
-    alone: bool = False
-    parent: int | None = None
+    folder: str  # with the jobs, one file each
+    total: int  # jobs
+    logs: str | None  # folder for the output of parallel jobs; None: they run one after the other
+    where: str  # the user's working directory
+    alone: bool = False  # whether to skip a job that another process runs, or has finished meanwhile
+    parent: int | None = None  # its workers, which run the jobs, end with it; None on a cluster
 
     def __call__(self, config: Plain) -> None:
         """Do one job, and write its outcome."""
         folder, number = Path(self.folder), int(config["job"])
         if self.parent not in (None, os.getpid()):
-            signals.ignore_terminal()
+            # Ctrl-C and a closed terminal reach the workers, too, and all jobs would end with one.
+            for number_of_signal in (signal.SIGINT, signal.SIGHUP):
+                signal.signal(number_of_signal, signal.SIG_IGN)
+            ignore_broken_pipes()
             end_with(self.parent, signal.SIGTERM)
         if (folder / STOP).exists():
             return
         job = Job(**json.loads((folder / _JOB.format(number)).read_text(encoding="utf-8")))
         file = folder / OUTCOME.format(number)
-        write_atomically(folder / _BEGUN.format(number), f"{os.getpid()} {socket.gethostname()}")
+        (folder / _BEGUN.format(number)).touch()
         say(f"{number + 1} of {self.total}: {job.label}")
         beside = None
         if self.logs is not None:
@@ -186,7 +159,7 @@ class Work:
             )
         try:
             with claimed(job) if self.alone else nullcontext() as known:
-                outcome = run_in_child(job, file, beside) if known is None else known
+                outcome = known or run_in_child(job, file, beside)
         except KeyboardInterrupt as stop:
             if beside is None:
                 raise
@@ -194,25 +167,12 @@ class Work:
         write_atomically(file, json.dumps(asdict(outcome)))
 
 
-def _alive(folder: Path) -> Iterator[int]:
-    """Numbers of the jobs without an outcome whose process, another one on this machine, still lives."""
-    for file in folder.glob(_BEGUN.format("*")):
-        number = int(file.name.partition(".")[0])
-        process, host = file.read_text(encoding="utf-8").split()
-        if (folder / OUTCOME.format(number)).exists() or host != socket.gethostname():
-            continue
-        if int(process) != os.getpid() and Path("/proc", process).exists():
-            yield number
-
-
-def _outcome(folder: Path, number: int, fault: Exception | None, stop: KeyboardInterrupt | None) -> Outcome:
+def _outcome(folder: Path, number: int, reason: str, stop: KeyboardInterrupt | None) -> Outcome:
     """How a job has ended, where it left no outcome by what has ended the launch."""
     file = folder / OUTCOME.format(number)
     if file.is_file():
         return outcome_in(file)
     if stop is not None:
         begun = (folder / _BEGUN.format(number)).exists()
-        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-        return Outcome(error="interrupted" if begun else "not started", code=code)
-    reason = "not started" if fault is None else " ".join(str(fault).split()) or type(fault).__name__
+        return Outcome(error="interrupted" if begun else "not started", code=exit_code(stop))
     return Outcome(error=f"the launcher has lost it ({reason})", code=1)

@@ -1,13 +1,12 @@
-"""How the jobs of a sweep ended: table, CSV, JSON and plots."""
+"""How the jobs of a sweep ended: a table of jobs, one of groups over seeds, and the files of both."""
 
 import csv
 import io
 import math
 import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -20,36 +19,27 @@ from embedrun.runs.directory import Outcome
 from embedrun.runs.reading import SELECTED_BY, RunFiles
 from embedrun.table.formats import cell, markdown_escaped
 
-FINISHED, BEFORE, FAILED, STOPPED, WAITING = (
+FINISHED, BEFORE, FAILED, STOPPED, WAITING = _STATES = (
     "finished", "finished before", "failed", "interrupted", "not started",
 )  # fmt: skip
-_DEV = "_dev/spearman"  # suffix of the dev score that selects, where no key is named
 _SEED = "seed"  # the option that jobs of one group may differ in
 _RECORD = "sweep.json"
-_WIDE = 30  # ratio of largest to smallest value above which the axis is logarithmic
+
+Score = tuple[str, float]  # key and value
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one job of a multirun.
+    """The result of one job of a multirun."""
 
-    Args:
-        number: in the multirun, from 0.
-        state: finished, finished before, failed, interrupted, or not started.
-        main: key and value of the main score.
-        dev: the same of the dev score that selects.
-        reason: why it failed; empty otherwise.
-        lowest: whether a lower dev score is better.
-    """
-
-    number: int
+    number: int  # in the multirun, from 0
     overrides: tuple[str, ...]
-    state: str
-    main: tuple[str, float] | None = None
-    dev: tuple[str, float] | None = None
+    state: str  # finished, finished before, failed, interrupted, or not started
+    main: Score | None = None
+    dev: Score | None = None  # that selects
     directory: str | None = None
-    reason: str = ""
-    lowest: bool = False
+    reason: str = ""  # why it failed
+    lowest: bool = False  # whether a lower dev score is better
 
     @property
     def options(self) -> dict[str, str]:
@@ -65,7 +55,6 @@ def result(
 
     The directory of the outcome may be that of a failed run.
     """
-    training = config.get("training") or {}
     main = outcome.main or {}
     reason = " ".join((outcome.error or "").split())
     if not reason:
@@ -74,53 +63,38 @@ def result(
         state = WAITING
     else:
         state = STOPPED if outcome.code in (INTERRUPTED, TERMINATED) else FAILED
-    dev = None
-    if not reason and outcome.directory is not None:
-        dev = _dev(RunFiles.read(Path(outcome.directory), strict=False).results, training.get("select_by"))
+    results = RunFiles.read(Path(outcome.directory), strict=False).results if outcome.directory else {}
+    selected_by = (results.get("notes") or {}).get(SELECTED_BY)
     return Result(
         number=number,
         overrides=tuple(overrides),
         state=state,
-        main=_pair(main.get("name"), main.get("value")),
-        dev=dev,
+        main=_score(main.get("name"), main.get("value")),
+        dev=None if reason else _score(selected_by, (results.get("scores") or {}).get(selected_by)),
         directory=outcome.directory,
         reason=reason,
-        lowest=bool(training.get("select_lowest")),
+        lowest=bool((config.get("training") or {}).get("select_lowest")),
     )
 
 
-def _dev(results: Plain, chosen: object) -> tuple[str, float] | None:
-    """The score that selected; where the run did not record its key, the one that the configuration names."""
-    scores = results.get("scores") or {}
-    key = (results.get("notes") or {}).get(SELECTED_BY) or chosen
-    key = key or next((key for key in scores if key.endswith(_DEV)), None)
-    return _pair(key, scores.get(key))
-
-
-def _pair(key: object, value: object) -> tuple[str, float] | None:
+def _score(key: object, value: object) -> Score | None:
     return (key, float(value)) if isinstance(key, str) and isinstance(value, int | float) else None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Group:
     """The jobs of a multirun that differ in nothing but the seed.
 
-    Args:
-        number: in the multirun, from 0.
-        options: those that differ between groups, as they were typed.
-        scores: of the jobs that have one, under the metric of the multirun, by seed.
-        main: the main score over the same jobs, where it is another and all jobs have the same.
-        rows: where one job has a score, the ends of its 95 % interval over the scored rows, if there is one.
-        standing: `tied` of all that are tied for the best, else `best` of one and `worse` of the others; None
-            where it cannot be told.
+    `standing` is `tied` of all that are tied for the best, else `best` of one and `worse` of the others; None
+    where it cannot be told.
     """
 
-    number: int
+    number: int  # in the multirun, from 0
     jobs: Sequence[Result]
-    options: Mapping[str, str]
-    scores: Mapping[str, float]
-    main: Spread | None = None
-    rows: tuple[float, float] | None = None
+    options: Mapping[str, str]  # those that differ between groups, as they were typed
+    scores: Mapping[str, float]  # of the jobs that have one under the metric of the multirun, by seed
+    main: Spread | None = None  # of the main score, where it is another and all jobs have the same
+    rows: tuple[float, float] | None = None  # 95 % interval over the scored rows, of one seed
     standing: str | None = None
 
     @cached_property
@@ -128,102 +102,72 @@ class Group:
         """Of the scores over seeds; None where there is no score."""
         return Spread.of(list(self.scores.values()))
 
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """The ends of its error bar: a standard deviation over seeds; of one seed, the interval over rows."""
-        spread = self.spread
-        if spread is None or spread.sd is None:
-            return self.rows
-        return spread.mean - spread.sd, spread.mean + spread.sd
-
 
 class Results:
-    """All jobs of a multirun, in order.
+    """All jobs of a multirun, in order, and their groups, in the order of the first job of each.
 
     `metric` is the key of the score that groups are compared by, None where the jobs have none in common;
     `lowest` is whether a lower one is better. `main` is the key of the main score, if all have the same.
+    `swept` are the options whose values differ between jobs. `ranking` has the groups with a score, the best
+    mean first; `best` is the first of them, though others may be tied, None where that cannot be told.
     """
 
     def __init__(self, jobs: Sequence[Result]) -> None:
         self.jobs = jobs
-        scored = [job for job in jobs if job.main is not None or job.dev is not None]
+        scored = [job for job in jobs if job.main or job.dev]
         dev = _common([job.dev for job in scored])
-        self.main = _common([job.main for job in scored if job.main is not None])
-        self.metric = _common([job.main for job in scored]) if dev is None else dev
+        self.main = _common([job.main for job in scored if job.main])
+        self.metric = dev or _common([job.main for job in scored])
         self.lowest = dev is not None and all(job.lowest for job in scored)
-
-    @cached_property
-    def swept(self) -> list[str]:
-        """The options whose values differ between jobs."""
-        keys = dict.fromkeys(key for job in self.jobs for key in job.options)
-        return [key for key in keys if len({job.options.get(key) for job in self.jobs}) > 1]
-
-    @cached_property
-    def groups(self) -> list[Group]:
-        """The jobs by everything but the seed, in the order of their first."""
-        jobs: dict[frozenset[tuple[str, str]], list[Result]] = {}
-        for job in self.jobs:
+        keys = dict.fromkeys(key for job in jobs for key in job.options)
+        self.swept = [key for key in keys if len({job.options.get(key) for job in jobs}) > 1]
+        members: dict[frozenset[tuple[str, str]], list[Result]] = {}
+        for job in jobs:
             recipe = frozenset((key, value) for key, value in job.options.items() if key != _SEED)
-            jobs.setdefault(recipe, []).append(job)
-        groups = [self._group(number, members) for number, members in enumerate(jobs.values())]
-        ranking = self._ranked(groups)
-        if not ranking:
-            return groups
-        best = ranking[0]
-        ties = {group.number: tied(best.scores, best.rows, group.scores, group.rows) for group in ranking[1:]}
-        if all(tie is None for tie in ties.values()):
-            return groups
-        standings = {number: "tied" if tie else "worse" for number, tie in ties.items() if tie is not None}
-        standings[best.number] = "tied" if any(ties.values()) else "best"
-        return [replace(group, standing=standings.get(group.number)) for group in groups]
-
-    @property
-    def ranking(self) -> list[Group]:
-        """The groups that have a score, the best mean first."""
-        return self._ranked(self.groups)
-
-    @property
-    def best(self) -> Group | None:
-        """The group with the best mean, though others may be tied; None where that cannot be told of any."""
-        return self.ranking[0] if any(group.standing for group in self.groups) else None
-
-    def over_rows(self, job: Result) -> tuple[float, float] | None:
-        """The ends of the 95 % interval of the job's score under `metric` over the scored rows."""
-        if job.directory is None or self.metric is None:
-            return None
-        return interval_over_rows(RunFiles.read(Path(job.directory), strict=False), self.metric)
-
-    def scored(self, jobs: Sequence[Result]) -> dict[str, tuple[Result, float]]:
-        """Those of the jobs that have a finite score under `metric`, with it, by seed."""
-        pairs = [(job, pair) for job in jobs for pair in (job.main, job.dev) if pair is not None]
-        return {
-            job.options.get(_SEED, ""): (job, score)
-            for job, (key, score) in pairs
-            if key == self.metric and math.isfinite(score)
-        }
+            members.setdefault(recipe, []).append(job)
+        self.groups = [self._group(number, group) for number, group in enumerate(members.values())]
+        means = [(group.spread.mean, group) for group in self.groups if group.spread is not None]
+        means.sort(key=lambda pair: pair[0], reverse=not self.lowest)
+        self.ranking = [group for _, group in means]
+        self.best = self._judged()
 
     def _group(self, number: int, jobs: Sequence[Result]) -> Group:
-        scored = self.scored(jobs)
-        mains = [] if self.main == self.metric else [job.main for job, _ in scored.values()]
-        alone = next(iter(scored.values()))[0] if len(scored) == 1 else None
+        scored = {
+            job.options.get(_SEED, ""): (job, score[1])
+            for job in jobs
+            for score in (job.main, job.dev)
+            if score is not None and score[0] == self.metric and math.isfinite(score[1])
+        }
+        mains = [job.main for job, _ in scored.values() if job.main and self.main != self.metric]
+        rows = None
+        if len(scored) == 1 and (directory := next(iter(scored.values()))[0].directory) is not None:
+            rows = interval_over_rows(RunFiles.read(Path(directory), strict=False), str(self.metric))
         return Group(
             number,
             jobs,
             {key: jobs[0].options.get(key, "") for key in self.swept if key != _SEED},
             {seed: score for seed, (_, score) in scored.items()},
-            Spread.of([pair[1] for pair in mains if pair is not None and pair[0] == self.main]),
-            None if alone is None else self.over_rows(alone),
+            Spread.of([value for key, value in mains if key == self.main]),
+            rows,
         )
 
-    def _ranked(self, groups: Sequence[Group]) -> list[Group]:
-        sign = 1 if self.lowest else -1
-        means = [(sign * group.spread.mean, group) for group in groups if group.spread is not None]
-        return [group for _, group in sorted(means, key=lambda pair: pair[0])]
+    def _judged(self) -> Group | None:
+        """Give each group of the ranking its standing; returns the best."""
+        if len(self.ranking) < 2:
+            return None
+        best, *others = self.ranking
+        ties = [tied(best.scores, best.rows, group.scores, group.rows) for group in others]
+        for group, tie in zip(others, ties, strict=True):
+            group.standing = {None: None, True: "tied", False: "worse"}[tie]
+        if all(tie is None for tie in ties):
+            return None
+        best.standing = "tied" if any(ties) else "best"
+        return best
 
 
-def _common(pairs: Sequence[tuple[str, float] | None]) -> str | None:
+def _common(scores: Sequence[Score | None]) -> str | None:
     """The key of these scores if all have the same one."""
-    keys = {None if pair is None else pair[0] for pair in pairs}
+    keys = {score and score[0] for score in scores}
     return keys.pop() if len(keys) == 1 else None
 
 
@@ -247,19 +191,15 @@ def next_steps(results: Results) -> list[str]:
 
     Nothing after one that was interrupted, or where no job has finished.
     """
-    done = [job for job in results.jobs if job.state in (FINISHED, BEFORE) and job.directory is not None]
+    done = {job.number: str(job.directory) for job in results.jobs if job.state in (FINISHED, BEFORE)}
     if not done or any(job.state in (STOPPED, WAITING) for job in results.jobs):
         return []
-    folder = os.path.commonpath([Path(str(job.directory)).absolute().parent for job in done])
-    folder = os.path.relpath(folder) if not Path(str(done[0].directory)).is_absolute() else folder
-    groups = [[str(job.directory) for job in group.jobs if job in done] for group in results.ranking[:2]]
-    groups = [group for group in groups if group]
-    if len(groups) < 2:  # seeds alone
-        groups = [[str(job.directory)] for job in done[1::-1]]
+    folder = os.path.relpath(os.path.commonpath([Path(path).absolute().parent for path in done.values()]))
     follow = ["embedrun", "runs", folder]
-    if len(groups) == 2:
-        between = ["--"] if max(map(len, groups)) > 1 else []
-        follow = ["embedrun", "runs", "--diff", *groups[1], *between, *groups[0]]
+    if len(results.ranking) > 1:
+        top = [[done[job.number] for job in group.jobs if job.number in done] for group in results.ranking]
+        best, second = top[:2]
+        follow = ["embedrun", "runs", "--diff", *second, *(["--"] if len(best + second) > 2 else []), *best]
     return [
         f"report  {clean(shlex.join(['embedrun', 'report', folder]))}",
         f"next    {clean(shlex.join(follow))}",
@@ -269,12 +209,17 @@ def next_steps(results: Results) -> list[str]:
 def counts(results: Results) -> str:
     """The number of jobs in each state, as text; finished and failed are always shown."""
     states = [job.state for job in results.jobs]
-    shown = [
-        state
-        for state in (FINISHED, BEFORE, FAILED, STOPPED, WAITING)
-        if state in states or state in (FINISHED, FAILED)
-    ]
+    shown = [state for state in _STATES if state in (FINISHED, FAILED, *states)]
     return ", ".join(f"{states.count(state)} {state}" for state in shown)
+
+
+_SEVERAL = (
+    "several seeds: tied where 0 is in the 95 % interval of the difference (paired t over the seeds, else "
+    "Welch's)"
+)
+_ONE = (
+    "one seed: tied where the other's score is in its 95 % interval over rows, which leaves out other seeds"
+)
 
 
 def verdict(results: Results, most: int | None = None) -> list[str]:
@@ -294,18 +239,11 @@ def verdict(results: Results, most: int | None = None) -> list[str]:
     ]
     named += [f"and {len(first) - len(named)} more"] if len(first) > len(named) else []
     lines = [f"{'best' if len(first) == 1 else 'tied for the best'} by {results.metric}: {'; '.join(named)}"]
-    judged = [group for group in ranking[1:] if group.standing is not None]
-    several = [min(len(group.scores), len(best.scores)) > 1 for group in judged]
-    if any(several):
-        lines.append(
-            "several seeds: tied where 0 is in the 95 % interval of the difference (paired t over the seeds, "
-            "else Welch's)"
-        )
-    if not all(several):
-        lines.append(
-            "one seed: tied where the other's score is in its 95 % interval over rows, which leaves out "
-            "other seeds"
-        )
+    several = {min(len(group.scores), len(best.scores)) > 1 for group in ranking[1:] if group.standing}
+    if True in several:
+        lines.append(_SEVERAL)
+    if False in several:
+        lines.append(_ONE)
     return lines
 
 
@@ -325,18 +263,18 @@ def _group_rows(results: Results) -> list[list[str]]:
     groups, metric = [group for group in results.groups if group.scores], str(results.metric)
     if not groups or (len(groups) == 1 and len(groups[0].scores) == 1):
         return []
-    columns = {"n": [str(len(group.scores)) for group in groups]}
-    columns[metric] = [_spread(metric, group.spread) for group in groups]
-    if any(group.rows for group in groups):
-        ends = [[score_text(metric, end) for end in group.rows or ()] for group in groups]
-        columns["95 % over rows"] = [" to ".join(pair) or "-" for pair in ends]
-    if results.main is not None and any(group.main for group in groups):
-        columns[results.main] = [_spread(results.main, group.main) for group in groups]
-    if results.best is not None:
-        columns["standing"] = [group.standing or "-" for group in groups]
-    options = [[*group.options.values()] for group in groups]
-    cells = zip(options, *columns.values(), strict=True)
-    return [[*groups[0].options, *columns], *([*values, *rest] for values, *rest in cells)]
+    ends = [[score_text(metric, end) for end in group.rows or ()] for group in groups]
+    columns = [
+        ("n", [str(len(group.scores)) for group in groups]),
+        (metric, [_spread(metric, group.spread) for group in groups]),
+        ("95 % over rows", [" to ".join(pair) or "-" for pair in ends]),
+        (str(results.main), [_spread(str(results.main), group.main) for group in groups]),
+        ("standing", [group.standing or "-" for group in groups]),
+    ]
+    columns = [(name, cells) for name, cells in columns if set(cells) != {"-"}]
+    heading = [*groups[0].options, *(name for name, _ in columns)]
+    rows = zip(*(cells for _, cells in columns), strict=True)
+    return [heading, *([*group.options.values(), *row] for group, row in zip(groups, rows, strict=True))]
 
 
 def _spread(key: str, spread: Spread | None) -> str:
@@ -363,7 +301,7 @@ def is_of(folder: Path, command: str, hashes: Sequence[str]) -> bool:
 
 
 def write(folder: Path, command: str, hashes: Sequence[str], results: Results) -> None:
-    """Write `summary.md`, `summary.csv`, `sweep.json` and the plots over those of before.
+    """Write `summary.md`, `summary.csv` and `sweep.json` over those of before.
 
     `hashes` are of the jobs' configurations; the folder is one that `begin` has made.
     """
@@ -378,34 +316,26 @@ def write(folder: Path, command: str, hashes: Sequence[str], results: Results) -
     publish(folder / _RECORD, to_json(record).encode(), replace=True)
     publish(folder / "summary.md", _markdown(results).encode(), replace=True)
     publish(folder / "summary.csv", _csv(results).encode(), replace=True)
-    draw(results, folder / "plots")
 
 
 def _group_record(group: Group) -> Plain:
     return {
         "options": dict(group.options),
         "jobs": [job.number for job in group.jobs],
-        "score": None if group.spread is None else asdict(group.spread),
-        "main": None if group.main is None else asdict(group.main),
-        "interval_over_rows": None if group.rows is None else list(group.rows),
+        "score": group.spread and asdict(group.spread),
+        "main": group.main and asdict(group.main),
+        "interval_over_rows": group.rows,
         "standing": group.standing,
     }
 
 
 def _job_record(config: str, job: Result) -> Plain:
     scores = {
-        name: None if pair is None else {"name": pair[0], "value": pair[1]}
-        for name, pair in (("main", job.main), ("dev", job.dev))
+        name: score and {"name": score[0], "value": score[1]}
+        for name, score in (("main", job.main), ("dev", job.dev))
     }
-    return {
-        "number": job.number,
-        "config": config,
-        "overrides": list(job.overrides),
-        "state": job.state,
-        **scores,
-        "directory": job.directory,
-        "reason": job.reason or None,
-    }
+    record = {key: value for key, value in asdict(job).items() if key != "lowest"}
+    return {**record, "config": config, **scores, "reason": job.reason or None}
 
 
 def _markdown(results: Results) -> str:
@@ -418,65 +348,14 @@ def _markdown(results: Results) -> str:
 
 
 def _csv(results: Results) -> str:
+    """The jobs, with raw numbers."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = ["job", *results.swept, "state", "dev_key", "dev", "main_key", "main", "directory", "reason"]
-    writer.writerow(map(cell, [*names, "group", "group_n", "group_mean", "group_sd", "group_standing"]))
-    groups = {job.number: group for group in results.groups for job in group.jobs}
+    writer.writerow(map(cell, names))
     for job in results.jobs:
-        group = groups[job.number]
-        spread = (None, None) if group.spread is None else (group.spread.mean, group.spread.sd)
-        row = [
-            job.number,
-            *(job.options.get(option, "") for option in results.swept),
-            job.state,
-            *(job.dev or ("", "")),
-            *(job.main or ("", "")),
-            job.directory or "",
-            job.reason,
-            group.number,
-            len(group.scores),
-            *("" if value is None else value for value in (*spread, group.standing)),
-        ]
+        options = [job.options.get(option, "") for option in results.swept]
+        scores = (*(job.dev or ("", "")), *(job.main or ("", "")))
+        row = (job.number, *options, job.state, *scores, job.directory or "", job.reason)
         writer.writerow(map(cell, row))
     return out.getvalue()
-
-
-def draw(results: Results, folder: Path) -> None:
-    """Plot the groups' scores against each swept option, where at least two groups have a score."""
-    groups = [group for group in results.groups if group.scores]
-    if results.metric is None or len(groups) < 2:
-        return
-    from embedrun.plot import Mean, means
-
-    first = next(job for job in results.jobs if results.scored([job]))
-    intervals = [results.over_rows(first), *(group.rows for group in groups)]
-    widths = [high - low for low, high in filter(None, intervals)]
-    bars = ["mean and sd over seeds"] if any(len(group.scores) > 1 for group in groups) else []
-    bars += ["one seed: 95 % interval over rows"] if any(group.rows for group in groups) else []
-    for option in groups[0].options:
-        words = [group.options[option] for group in groups]
-        numbers = _numbers(words)
-        points = [
-            Mean(value, group.spread.mean, group.ends, group.standing or "")
-            for value, group in zip(numbers or words, groups, strict=True)
-            if group.spread is not None
-        ]
-        means(
-            points,
-            "; ".join(bars),
-            (option, results.metric),
-            folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', option)}.png",
-            height=max(widths, default=None),
-            log=bool(numbers) and min(numbers) > 0 and max(numbers) > _WIDE * min(numbers),
-            order=None if numbers else list(dict.fromkeys(words)),
-        )
-
-
-def _numbers(words: Sequence[str]) -> list[float]:
-    """The words as finite numbers; empty where one is none."""
-    try:
-        numbers = [float(word) for word in words]
-    except ValueError:
-        return []
-    return numbers if all(map(math.isfinite, numbers)) else []

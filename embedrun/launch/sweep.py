@@ -2,9 +2,7 @@
 
 import shlex
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -13,10 +11,10 @@ from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError
+from embedrun.experiment.outcome import resumes
 from embedrun.files import Plain, only_writer, unwritable
 from embedrun.launch import launcher, summary
-from embedrun.launch.before import Before, before, latest, outcome_of
-from embedrun.launch.job import RECORDING, Job
+from embedrun.launch.job import Before, Job, before, latest
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Results, result
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled_as_begun, settled_for
@@ -61,7 +59,6 @@ class _Multirun:
 
     def __init__(self, request: Request, jobs: Sequence[Composed]) -> None:
         self._request, self._jobs = request, jobs
-        self._leaves_runs = request.command in RECORDING
         self._hashes = [config_hash(job.config) for job in jobs]
         self._parent = next((Path(job.parent) for job in jobs if job.parent is not None), None)
         self._before: dict[int, Before] = {}
@@ -76,7 +73,7 @@ class _Multirun:
             f"hydra.sweep.subdir: several jobs would share {place}; use ${{hydra:job.num}} in it"
             for place in {place for place in places if places.count(place) > 1}
         ]
-        if not problems and not all(_resumes_itself(job.config) for job in self._jobs):
+        if not problems and not all(resumes(job.config) for job in self._jobs):
             taken = [self._parent] if self._parent is not None else [Path(place) for place in named]
             problems = [
                 f"hydra.sweep.dir: {place} exists and is not of these jobs; name one that does not"
@@ -88,6 +85,15 @@ class _Multirun:
         if problems:
             raise ConfigError(problems)
 
+    def _is_own(self, place: Path) -> bool:
+        """Whether what exists there was left by these very jobs, or is empty."""
+        if place.is_dir() and not any(place.iterdir()):
+            return True
+        if self._request.again:
+            return False
+        # Without a folder of the sweep, each job's own is checked later.
+        return self._parent is None or summary.is_of(place, self._request.command, self._hashes)
+
     def label(self, number: int) -> str:
         """A job's number and the overrides that not all jobs share."""
         varied = [override for override in self._jobs[number].overrides if override not in self._shared]
@@ -95,9 +101,6 @@ class _Multirun:
 
     def run(self, ended: dict[int, Outcome]) -> int:
         """Run all but the jobs that have `ended` before they began, report all, and return the exit code."""
-        if not self._leaves_runs:
-            with _scratch() as folder:
-                return self._run_left(ended, folder)
         folder = self._parent or self._new_folder()
         # What a concurrent multirun does in this folder would be mistaken for the remains of an earlier one.
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -105,15 +108,6 @@ class _Multirun:
             self._look_back(ended)
             summary.begin(folder, self._request.command, self._hashes)
             return self._run_left(ended, folder)
-
-    def _is_own(self, place: Path) -> bool:
-        """Whether what exists there was left by these very jobs, or is empty."""
-        if place.is_dir() and not any(place.iterdir()):
-            return True
-        if self._request.again or not self._leaves_runs:
-            return False
-        # Without a folder of the sweep, each job's own is checked later.
-        return self._parent is None or summary.is_of(place, self._request.command, self._hashes)
 
     def _new_folder(self) -> Path:
         names = {str(job.config.get("name")) for job in self._jobs}
@@ -134,31 +128,27 @@ class _Multirun:
             earlier = before(self._request.command, config, job.directory, fingerprints)
             if earlier.unfinished is not None and earlier.unfinished in taken:
                 continue  # another job with this configuration resumes it
-            if earlier.fault is not None and _resumes_itself(job.config):
+            if earlier.fault is not None and resumes(job.config):
                 continue  # the job itself decides
             taken.add(earlier.unfinished)
             self._before[number], self._configs[number] = earlier, config
             if earlier.changed is not None:
                 say(f"{self.label(number)} is run again: {earlier.changed}")
-            if earlier.fault is not None:
-                ended[number] = Outcome(error=earlier.fault, code=earlier.code)
-            elif earlier.finished is not None:
+            if earlier.finished is not None:
                 say(f"{self.label(number)} has finished before: {earlier.finished}")
-                ended[number] = outcome_of(earlier.finished)
+            if (outcome := earlier.outcome) is not None:
+                ended[number] = outcome
 
     def _run_left(self, ended: dict[int, Outcome], folder: Path) -> int:
         left = [number for number in range(len(self._jobs)) if number not in ended]
         try:
-            if left:
-                outcomes = launcher.launch(self._request, [self._job(number) for number in left], folder)
-                ended |= dict(zip(left, outcomes, strict=True))
+            jobs = [self._job(number) for number in left]
+            outcomes = launcher.launch(self._request, jobs, folder) if jobs else []
         except launcher.Interrupted as stop:
-            ended |= dict(zip(left, stop.outcomes, strict=True))
-            self._report(ended, folder)
-            if self._leaves_runs:
-                say(f"{shlex.join(['embedrun', *sys.argv[1:]])} runs what is left")
+            self._report({**ended, **dict(zip(left, stop.outcomes, strict=True))}, folder)
+            say(f"{shlex.join(['embedrun', *sys.argv[1:]])} runs what is left")
             raise stop.stop from None
-        return self._report(ended, folder)
+        return self._report({**ended, **dict(zip(left, outcomes, strict=True))}, folder)
 
     def _job(self, number: int) -> Job:
         job, earlier = self._jobs[number], self._before.get(number)
@@ -173,7 +163,7 @@ class _Multirun:
             directory=None if resumed is not None else job.directory,
             resumed=resumed,
             label=self.label(number),
-            choices=job.choices if self._leaves_runs else None,
+            choices=job.choices,
         )
 
     def _report(self, ended: Mapping[int, Outcome], folder: Path) -> int:
@@ -182,30 +172,18 @@ class _Multirun:
         for number, job in enumerate(self._jobs):
             outcome, earlier = ended[number], self._before.get(number)
             begun = outcome.error and outcome.code not in (USAGE, IN_USE) and outcome.error != WAITING
-            if self._leaves_runs and begun and outcome.directory is None:
+            if begun and outcome.directory is None:
                 place = latest(settled_as_begun(job.config, job.directory, hub.pinned), job.directory)
                 outcome = Outcome(place, outcome.main, outcome.error, outcome.code)
             finished_before = earlier is not None and earlier.finished is not None
             jobs.append(result(number, job.overrides, job.config, outcome, before=finished_before))
         results = Results(jobs)
         print(summary.text(results), flush=True)  # before it is written: the disk may be full
-        if self._leaves_runs:
-            summary.write(folder, self._request.command, self._hashes, results)
-            say(f"summary: {folder / 'summary.md'}")
-            if lines := summary.next_steps(results):
-                print("\n".join(lines), flush=True)
+        summary.write(folder, self._request.command, self._hashes, results)
+        say(f"summary: {folder / 'summary.md'}")
+        if lines := summary.next_steps(results):
+            print("\n".join(lines), flush=True)
         return 1 if any(job.state in (FAILED, STOPPED, WAITING) for job in jobs) else 0
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """A temporary folder below `outputs`, where every machine sees it; for jobs that leave no runs."""
-    outputs = Path("outputs")
-    outputs.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".jobs-", dir=outputs) as folder:
-        yield Path(folder)
-    with suppress(OSError):  # it is not empty
-        outputs.rmdir()
 
 
 def new_folder(parent: Path, name: str) -> Path:
@@ -216,18 +194,11 @@ def new_folder(parent: Path, name: str) -> Path:
     """
     if why := unwritable(parent / name):
         raise ConfigError(f"{why}; go to another folder")
-    parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1, 10_000):
         path = parent / (name if attempt == 1 else f"{name}.{attempt}")
         try:
-            path.mkdir()
+            path.mkdir(parents=True)
         except FileExistsError:
             continue
         return path
     raise ConfigError(f"no free folder below {parent}")
-
-
-def _resumes_itself(config: Plain) -> bool:
-    """Whether the job itself resumes a run that it finds in its directory."""
-    training = config.get("training")
-    return isinstance(training, dict) and training.get("resume") == "auto"

@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from embedrun.config.check import alike
 from embedrun.config.decides import decides
-from embedrun.config.synonyms import alike
 from embedrun.console import duration, fitted, number, score_text, wrapped
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, is_alive, to_json

@@ -32,8 +32,7 @@ from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, pla
 from embedrun.experiment.scoring import Scorer, dev_scorer
 from embedrun.files import Plain
 from embedrun.launch import launcher
-from embedrun.launch.before import latest, outcome_of, standing
-from embedrun.launch.job import Job
+from embedrun.launch.job import Job, latest, outcome_of, standing
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import changed, changes, configuration
 from embedrun.store import Store

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -112,13 +111,8 @@ def launch(
 ) -> Outcome:
     """Train in `gpu.processes` processes on each of `gpu.nodes` machines; returns the outcome of process 0.
 
-    Args:
-        plain: the resolved configuration; it never holds a secret.
-        directory: the run directory, where the user named one.
-        resumed: the run directory to resume.
-        asked: hash of the configuration before it was settled; None: settling changed nothing.
-        run: what each process calls to train, as `module:function`.
-        choices: the presets behind the configuration.
+    `run` is what each process calls to train, as `module:function`; the rest is for that. `plain` never holds
+    a secret.
 
     Raises:
         RunFailed: if a process failed, with its exit code; if it was killed, or the machines did not meet, 1.
@@ -129,6 +123,8 @@ def launch(
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    meeting = gpu.rendezvous or "localhost:0"
+    host = meeting.rpartition(":")[0]
     with tempfile.TemporaryDirectory(prefix="embedrun-") as name:
         folder, relay = Path(name), Relay(Path(name))
         job = {
@@ -147,9 +143,9 @@ def launch(
             logs_specs=DefaultLogsSpecs(str(folder / "torch")),
             run_id=config_hash(plain)[:12],  # only machines with the same one meet
             rdzv_backend="c10d",
-            rdzv_endpoint=gpu.rendezvous or "localhost:0",
+            rdzv_endpoint=meeting,
             max_restarts=0,
-            local_addr=address(gpu),
+            local_addr=host if host in ("localhost", "127.0.0.1") else None,
             signals_to_handle="SIGQUIT",  # the others are forwarded: torch would kill what saves for long
         )
         python, *arguments = command(__name__, name)
@@ -164,9 +160,9 @@ def launch(
                 codes = {rank: failure.exitcode for rank, failure in fault.failures.items()}
             except (RendezvousError, RuntimeError) as fault:
                 lost = (
-                    f"gpu.rendezvous: the {gpu.nodes} machines did not meet at {gpu.rendezvous}, or lost "
-                    f"contact ({str(fault).partition(chr(10))[0]}); start the same command on each of them, "
-                    "on that of gpu.rendezvous first"
+                    f"gpu.rendezvous: the {gpu.nodes} machines did not meet at {meeting}, or lost contact "
+                    f"({str(fault).partition(chr(10))[0]}); start the same command on each of them, on that "
+                    "of gpu.rendezvous first"
                 )
         known = folder / _RUN
         place = Path(known.read_text(encoding="utf-8")) if known.is_file() else resumed
@@ -181,35 +177,42 @@ def settle(
         int(file.stem): Outcome(**json.loads(file.read_text(encoding="utf-8")))
         for file in folder.glob("[0-9]*.json")
     }
-    first = outcomes[min(outcomes)] if outcomes else None
-    if first is not None and first.error is None:
+    first = outcomes[min(outcomes)] if outcomes else Outcome(error=lost, code=UNEXPECTED)
+    if first.error is None:
         return first
     # A process that was ended because another has died, or stopped by the signal that this one got, too.
     ended = (*_STOPPED, _LOST, -signal.SIGTERM, -(relay.asked or 0))
-    died = sorted(rank for rank, code in codes.items() if code not in ended)
+    died = [rank for rank in sorted(codes) if codes[rank] not in ended]
     if died and not relay.at_once:
-        rank = died[0]
-        if rank == 0 and 0 in outcomes:  # which has recorded it
-            raise RunFailed(outcomes[0].error or "", exit_code=outcomes[0].code)
-        error, code = f"process {rank + 1} of {size} (rank {rank})", UNEXPECTED
-        if rank in outcomes:
-            error, code = f"{error}: {outcomes[rank].error}", outcomes[rank].code
-        elif codes[rank] < 0:
-            error += f" was killed by signal {-codes[rank]} ({signal.Signals(-codes[rank]).name})"
-        else:
-            error += f" ended with exit code {codes[rank]}"
-        if run is not None:
-            _record(run, "failed", error, folder / f"{rank}.log")
-            log = run / "run.log"
-            error += f"; {log} has more, and embedrun resume {run} continues from the last checkpoint"
-        raise RunFailed(error, exit_code=code)
-    if relay.asked is not None or (first is not None and first.code in _STOPPED):
-        if run is not None and 0 not in outcomes:
-            _record(run, "interrupted", "interrupted")
-        if first is None or first.code not in _STOPPED:
-            raise relay.fault()
-        raise KeyboardInterrupt if first.code == INTERRUPTED else Terminated
-    raise RunFailed(first.error or lost if first is not None else lost)
+        raise _failure(died[0], codes[died[0]], outcomes, folder, run, size)
+    if relay.asked is None and first.code not in _STOPPED:
+        raise RunFailed(first.error)
+    if run is not None and 0 not in outcomes:
+        _record(run, "interrupted", "interrupted")
+    if first.code not in _STOPPED:
+        raise relay.fault()
+    raise KeyboardInterrupt if first.code == INTERRUPTED else Terminated
+
+
+def _failure(
+    rank: int, code: int, outcomes: Mapping[int, Outcome], folder: Path, run: Path | None, size: int
+) -> RunFailed:
+    """The failure of one process, which is recorded in the run directory unless it is process 0's."""
+    outcome = outcomes.get(rank)
+    if rank == 0 and outcome is not None:  # which has recorded it
+        return RunFailed(outcome.error or "", exit_code=outcome.code)
+    error = f"process {rank + 1} of {size} (rank {rank})"
+    if outcome is not None:
+        error += f": {outcome.error}"
+    elif code < 0:
+        error += f" was killed by signal {-code} ({signal.Signals(-code).name})"
+    else:
+        error += f" ended with exit code {code}"
+    if run is not None:
+        _record(run, "failed", error, folder / f"{rank}.log")
+        log = run / "run.log"
+        error += f"; {log} has more, and embedrun resume {run} continues from the last checkpoint"
+    return RunFailed(error, exit_code=UNEXPECTED if outcome is None else outcome.code)
 
 
 def _record(path: Path, state: str, error: str, printed: Path | None = None) -> None:
@@ -258,22 +261,6 @@ class Relay:
                 os.kill(worker, signal.SIGKILL if self.at_once else number)
 
 
-def address(gpu: GpuConfig) -> str | None:
-    """The address of this machine from which it reaches `gpu.rendezvous`; None where it cannot.
-
-    Of a run on one machine it is that of the loopback.
-    """
-    host = (gpu.rendezvous or "localhost:0").rpartition(":")[0].strip("[]")
-    with contextlib.suppress(OSError):
-        routes = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)
-        family, kind, _, _, where = min(routes, key=lambda route: route[0] != socket.AF_INET)
-        # Connecting a datagram socket sends nothing; it only picks the route.
-        with socket.socket(family, kind) as probe:
-            probe.connect(where)
-            return probe.getsockname()[0]
-    return None
-
-
 def main() -> int:
     """Do this process's share of the job in the folder; returns the exit code.
 
@@ -306,9 +293,9 @@ def _outcome(job: Plain, folder: Path, rank: int) -> Outcome:
     os.environ[FOLDER] = str(folder)
     cores = max(1, len(os.sched_getaffinity(0)) // plain["gpu"]["processes"])
     os.environ.setdefault("OMP_NUM_THREADS", str(plain["gpu"]["threads"] or cores))  # read by torch's import
-    resumed = None if job["resumed"] is None else Path(job["resumed"])
     module, _, name = job["run"].partition(":")
     try:
+        resumed = None if job["resumed"] is None else Path(job["resumed"])
         train = getattr(import_module(module), name)
         return train(plain, overrides, directory, resumed=resumed, **job["more"])
     except KeyboardInterrupt as stop:

@@ -15,7 +15,7 @@ def found(capsys: pytest.CaptureFixture[str], code: int = 0) -> dict[str, dict[s
 
 def test_a_machine_that_runs_these_tests_can_run_the_quickstart(capsys):
     findings = found(capsys)
-    for what in ("python", "embedrun", "memory", "threads", "runs", "models", "presets", "text"):
+    for what in ("python", "embedrun", "memory", "threads", "runs", "models", "presets"):
         assert what in findings
     assert findings["data"]["found"].startswith("no folder store; embedrun data get")
     assert findings["hub"]["state"] == "note"
@@ -49,12 +49,12 @@ def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
     assert findings["no-such-package"].state == "fault"
     assert findings["no-such-package"].found == "not installed; pip install 'no-such-package>=1'"
     assert findings["scipy"].state == "fault"
-    assert findings["scipy"].found.endswith(", and it takes scipy>=999; pip install 'scipy>=999'")
+    assert findings["scipy"].found.endswith("; pip install 'scipy>=999'")
     assert findings["extra hpo"].found == (
         "not installed; for embedrun tune: pip install '.[hpo]' in the folder of embedrun's sources"
     )
     assert findings["extra fast"].state == "ok"
-    assert findings["extra mteb"].found.startswith("not known; ")
+    assert findings["extra mteb"].state == "note"
 
 
 def test_every_extra_for_users_is_explained():
@@ -64,7 +64,7 @@ def test_every_extra_for_users_is_explained():
     assert set(project["optional-dependencies"]) - {"test", "dev"} == set(doctor.EXTRAS)
 
 
-def test_a_store_says_which_presets_it_serves(capsys):
+def test_a_store_says_how_many_of_its_files_are_here(capsys):
     Path("store/stsb").mkdir(parents=True)
     Path("store/stsb/train.tsv.gz").write_bytes(b"1234")
     names = ("stsb/train.tsv.gz", "stsb/dev.tsv.gz")
@@ -72,10 +72,3 @@ def test_a_store_says_which_presets_it_serves(capsys):
     Path("store/MANIFEST.json").write_text(json.dumps(manifest))
     findings = found(capsys)
     assert findings["data"]["found"].startswith("store, 1 of 2 files; ")
-    # No preset of STS test sets, nor of Wikipedia, is served by STS-B alone.
-    assert findings["data of presets"]["found"].partition("part: ")[2].split(", ")[:4] == [
-        "angle_llm_supervised",
-        "angle_stsb",
-        "quickstart",
-        "sbert_stsb",
-    ]

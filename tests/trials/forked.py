@@ -18,7 +18,7 @@ from embedrun.cli import main
 _IMPORTS = (
     "embedrun.commands.resume",
     "embedrun.experiment.training",
-    "embedrun.launch.start",
+    "embedrun.commands.command_line",
     "embedrun.launch.sweep",
     "embedrun.commands.train",
     "embedrun.training.workers",

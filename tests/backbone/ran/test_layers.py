@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm, silu
 
-from embedrun.backbone.ran.layers import RanLayer, cut, rotate, turns
+from embedrun.backbone.ran import RanLayer, cut, rotate, turns
 
 
 @pytest.fixture

@@ -4,10 +4,8 @@ Importing this package tells transformers of it. `AutoModel`, and sentence-trans
 exported RAN after ``import embedrun.backbone.ran``; without it they do not know its `model_type`.
 """
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,12 +22,10 @@ class RanConfig(PreTrainedConfig):
     """Sizes of a RAN.
 
     Args:
-        vocab_size: word pieces.
         hidden_size: dimensions of a token vector and of the cell.
         num_hidden_layers: recurrent layers.
         num_attention_heads: heads of the attention within a window; the memory review has one.
-        head_size: dimensions of a head, even; None: `hidden_size` by `num_attention_heads`. Heads and their
-            size need not multiply to `hidden_size`.
+        head_size: dimensions of a head, even; heads and their size need not multiply to `hidden_size`.
         window: tokens of a window.
         min_window: tokens; a shorter last window joins the one before it.
         dropout: probability, everywhere.
@@ -37,54 +33,22 @@ class RanConfig(PreTrainedConfig):
         initializer_range: standard deviation of the initial weights.
         layer_norm_eps: added to a variance.
         pad_token_id: word piece whose vector starts, and stays, at 0.
-        options: of every configuration of transformers.
-
-    Raises:
-        ValueError: for sizes that do not fit each other.
     """
 
     model_type = "embedrun_ran"
 
-    def __init__(
-        self,
-        *,
-        vocab_size: int = 30522,
-        hidden_size: int = 768,
-        num_hidden_layers: int = 7,
-        num_attention_heads: int = 8,
-        head_size: int | None = 128,
-        window: int = 256,
-        min_window: int = 16,
-        dropout: float = 0.1,
-        memory_review: bool = True,
-        initializer_range: float = 0.02,
-        layer_norm_eps: float = 1e-6,
-        pad_token_id: int = 0,
-        **options: Any,
-    ) -> None:
-        if head_size is None and hidden_size % num_attention_heads:
-            raise ValueError(
-                f"RAN: {num_attention_heads} heads do not divide a width of {hidden_size}; choose a divisor, "
-                "or give head_size"
-            )
-        size = hidden_size // num_attention_heads if head_size is None else head_size
-        if size < 2 or size % 2:
-            raise ValueError(f"RAN: a head needs an even number of dimensions to be rotated, got {size}")
-        if not 1 <= min_window <= window:
-            raise ValueError(f"RAN: min_window must be from 1 to window, got {min_window} and {window}")
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.num_hidden_layers = num_hidden_layers
-        self.num_attention_heads = num_attention_heads
-        self.head_size = size
-        self.window = window
-        self.min_window = min_window
-        self.dropout = dropout
-        self.memory_review = memory_review
-        self.initializer_range = initializer_range
-        self.layer_norm_eps = layer_norm_eps
-        self.pad_token_id = pad_token_id
-        super().__init__(**options)
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 7
+    num_attention_heads: int = 8
+    head_size: int = 128
+    window: int = 256
+    min_window: int = 16
+    dropout: float = 0.1
+    memory_review: bool = True
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-6
+    pad_token_id: int | None = 0
 
 
 class Gate(nn.Module):
@@ -118,28 +82,6 @@ def rotate(vectors: Tensor, angles: Tensor) -> Tensor:
     return torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1).flatten(-2)
 
 
-def attend(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, p: float, fused: bool
-) -> Tensor:
-    """Scaled dot-product attention, ``(texts, heads, queries, size)``.
-
-    Args:
-        query: ``(texts, heads, queries, size)``.
-        key: ``(texts, heads, keys, size)``.
-        value: as `key`.
-        mask: True where a key is seen, to be broadcast to ``(texts, heads, queries, keys)``; every query
-            sees one at least.
-        p: probability that a weight is dropped.
-        fused: whether torch's kernels may compute it, which need not hold the weights.
-    """
-    if fused:
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=p)
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (texts, heads, queries, keys)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return functional.dropout(scores.softmax(dim=-1), p) @ value
-
-
 class WindowAttention(nn.Module):
     """Positional multi-head self-attention over a cell and the window behind it.
 
@@ -152,7 +94,6 @@ class WindowAttention(nn.Module):
         super().__init__()
         inner = config.num_attention_heads * config.head_size
         self.head_size = config.head_size
-        self.fused = config._attn_implementation != "eager"
         self.query = nn.Linear(config.hidden_size, inner)
         self.key = nn.Linear(config.hidden_size, inner)
         self.value = nn.Linear(config.hidden_size, inner)
@@ -167,13 +108,13 @@ class WindowAttention(nn.Module):
         Args:
             vectors: cell and window, ``(texts, 1 + window, dim)``.
             angles: from `turns`, for as many positions.
-            keys: which positions are read, ``(texts, 1, 1, 1 + window)``; None: all.
+            keys: which positions are read, the cell always, ``(texts, 1, 1, 1 + window)``; None: all.
         """
         query = rotate(self._heads(self.query(vectors)), angles)  # (texts, heads, 1 + window, head_size)
         key = rotate(self._heads(self.key(vectors)), angles)
         value = self._heads(self.value(vectors))
         p = self.dropout.p if self.training else 0.0
-        seen = attend(query, key, value, keys, p=p, fused=self.fused)
+        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=keys, dropout_p=p)
         mixed = functional.silu(self.output(seen.transpose(1, 2).flatten(2)))  # (texts, 1 + window, dim)
         return self.norm(self.dropout(mixed) + self.gate(vectors))
 
@@ -187,15 +128,14 @@ class MemoryReview(nn.Module):
     Swish as in `WindowAttention`; the residual is a `Gate` of the projected query, as in the released code.
 
     With one key for each window, time is tokens x windows, and torch's fused attention never holds those
-    scores, so that memory stays linear in the length; eager attention holds them. For that the weights meet
-    no dropout, a departure from the released code; the output does. The code also applies its mask to the
-    wrong axis of the scores; here the mask hides the windows that a text does not have.
+    scores, so that memory stays linear in the length. For that the weights meet no dropout, a departure from
+    the released code; the output does. The code also applies its mask to the wrong axis of the scores; here
+    the mask hides the windows that a text does not have.
     """
 
     def __init__(self, config: RanConfig) -> None:
         super().__init__()
         dim = config.hidden_size
-        self.fused = config._attn_implementation != "eager"
         self.query = nn.Linear(dim, dim)
         self.key = nn.Linear(dim, dim)
         self.value = nn.Linear(dim, dim)
@@ -216,7 +156,7 @@ class MemoryReview(nn.Module):
         key = functional.silu(self.key(cells)).unsqueeze(1)  # (texts, 1, windows, dim)
         value = functional.silu(self.value(cells)).unsqueeze(1)  # (texts, 1, windows, dim)
         mask = None if memory is None else memory[:, None, None]  # (texts, 1, 1, windows)
-        seen = attend(query, key, value, mask, p=0.0, fused=self.fused)  # (texts, 1, tokens, dim)
+        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         mixed = functional.silu(self.output(seen.squeeze(1)))  # (texts, tokens, dim)
         return self.norm(self.dropout(mixed) + self.gate(query.squeeze(1)))
 
@@ -239,25 +179,9 @@ class Window:
     alive: Tensor | None
 
 
-@dataclass(frozen=True)
-class Windows:
-    """All windows of a batch.
-
-    Args:
-        each: in order.
-        place: where each token's vector is among the vectors of all windows side by side, int64,
-            ``(texts, tokens)``; None: windows do not overlap, and the token's own column is its place.
-        memory: which windows are a text's, bool, ``(texts, windows)``; None: all.
-    """
-
-    each: list[Window]
-    place: Tensor | None
-    memory: Tensor | None
-
-
 def cut(
-    lengths: np.ndarray, *, tokens: int, window: int, min_window: int, device: torch.device | None = None
-) -> Windows:
+    lengths: np.ndarray, *, window: int, min_window: int, device: torch.device | None = None
+) -> list[Window]:
     """Cut texts that stand at the left of their rows.
 
     A text of *n* tokens has a window for every `window` tokens and one for the rest; a rest of less than
@@ -266,7 +190,6 @@ def cut(
 
     Args:
         lengths: real tokens of each text, ``(texts,)``, >= 1.
-        tokens: columns, at least the longest text's.
         window: tokens of a window.
         min_window: tokens of a last window that stands alone, at least.
         device: of the tensors made.
@@ -274,43 +197,33 @@ def cut(
     counts = np.ceil(lengths / window).astype(np.int64)  # (texts,)
     rest = lengths - (counts - 1) * window  # (texts,) 1 to window
     counts -= (counts > 1) & (rest < min_window)
-    each, offsets, width = [], [], 0
+    windows = []
     for number in range(counts.max()):
         start = number * window
+        alive = number < counts  # (texts,)
         # Windows before a text's last end at the border; one behind it has no token.
-        end = np.where(number < counts - 1, start + window, lengths)  # (texts,)
-        end = np.where(number < counts, end, start)
+        end = np.where(number < counts - 1, start + window, np.where(alive, lengths, start))  # (texts,)
         stop = int(end.max())
         real = np.arange(start - 1, stop) < end[:, None]  # (texts, 1 + stop - start); the cell is always real
-        alive = number < counts  # (texts,)
-        each.append(
-            Window(
-                start,
-                stop,
-                keys=None if real.all() else _tensor(real[:, None, None], device),
-                alive=None if alive.all() else _tensor(alive[:, None], device),
-            )
-        )
-        offsets.append(width)
-        width += stop - start
-    memory = np.arange(len(each)) < counts[:, None]  # (texts, windows)
-    overlap = any(before.stop > after.start for before, after in pairwise(each))
-    return Windows(
-        each,
-        place=_tensor(_places(lengths, counts, offsets, tokens, window), device)
-        if overlap or each[-1].stop < tokens
-        else None,
-        memory=None if memory.all() else _tensor(memory, device),
-    )
+        keys = None if real.all() else _tensor(real[:, None, None], device)
+        windows.append(Window(start, stop, keys, None if alive.all() else _tensor(alive[:, None], device)))
+    return windows
 
 
-def _places(
-    lengths: np.ndarray, counts: np.ndarray, offsets: list[int], tokens: int, window: int
-) -> np.ndarray:
-    column = np.arange(tokens)  # (tokens,)
-    number = np.minimum(column // window, counts[:, None] - 1)  # (texts, tokens)
-    place = np.array(offsets)[number] + column - number * window  # (texts, tokens)
-    return np.where(column < lengths[:, None], place, 0)  # padding gets any vector
+def side_by_side(outputs: Sequence[Tensor], windows: Sequence[Window], tokens: int) -> Tensor:
+    """Vectors of each window's columns as those of the texts' tokens, ``(texts, tokens, dim)``."""
+    columns: list[Tensor] = []
+    behind = outputs[0][:, :0]  # of the window before, what reaches into the columns of this one
+    for place, (part, window) in enumerate(zip(outputs, windows, strict=True)):
+        if window.alive is not None and behind.shape[1]:
+            # It is that of texts which end there. A window of others is wider: it would be joined otherwise.
+            both = torch.where(window.alive.unsqueeze(-1), part[:, : behind.shape[1]], behind)
+            part = torch.cat([both, part[:, behind.shape[1] :]], dim=1)
+        border = windows[place + 1].start if place + 1 < len(windows) else window.stop
+        columns.append(part[:, : border - window.start])
+        behind = part[:, border - window.start :]
+    vectors = torch.cat(columns, dim=1)
+    return functional.pad(vectors, (0, 0, 0, tokens - vectors.shape[1]))
 
 
 def _tensor(array: np.ndarray, device: torch.device | None) -> Tensor:
@@ -353,7 +266,7 @@ class RanLayer(GradientCheckpointingLayer):
         self.review = MemoryReview(config) if config.memory_review else None
         self.output_norm = None if config.memory_review else nn.LayerNorm(dim, eps=eps)
 
-    def forward(self, tokens: Tensor, cell: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
+    def forward(self, tokens: Tensor, cell: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
         """The tokens' vectors ``(texts, tokens, dim)``, and the cell after each text's last window.
 
         Args:
@@ -364,31 +277,31 @@ class RanLayer(GradientCheckpointingLayer):
         outputs, memory, cell = self._read(tokens, cell, windows)
         self._number_dropouts(step=0)
         if self.review is not None:
-            return self.review(outputs, memory, windows.memory), cell
+            alive = [window.alive for window in windows if window.alive is not None]
+            first = memory.new_ones(len(tokens), len(windows) - len(alive), dtype=torch.bool)
+            which = torch.cat([first, *alive], dim=1) if alive else None  # (texts, windows)
+            return self.review(outputs, memory, which), cell
         assert self.output_norm is not None
         return self.output_norm(outputs), cell
 
-    def _read(self, tokens: Tensor, cell: Tensor, windows: Windows) -> tuple[Tensor, Tensor, Tensor]:
+    def _read(self, tokens: Tensor, cell: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs ``(texts, tokens, dim)``, memory ``(texts, windows, dim)``, last cell ``(texts, dim)``."""
-        widest = 1 + max(window.stop - window.start for window in windows.each)
+        widest = 1 + max(window.stop - window.start for window in windows)
         angles = turns(widest, self.attention.head_size, tokens.device)  # (widest, head_size / 2)
         outputs: list[Tensor] = []
         memory: list[Tensor] = []
-        for step, window in enumerate(windows.each, 1):
+        for step, window in enumerate(windows, 1):
             self._number_dropouts(step)
             part = tokens[:, window.start : window.stop]  # (texts, window, dim)
             joined = torch.cat([cell.unsqueeze(1), part], dim=1)  # (texts, 1 + window, dim)
             joined = self.dropout(self.window_norm(joined))
-            found = self.attention(joined, angles[: joined.shape[1]], window.keys)  # (texts, 1 + window, dim)
-            outputs.append(self.dropout(self._standardised(found[:, 1:])))  # (texts, window, dim)
-            new = self.dropout(self._standardised(found[:, 0]))  # (texts, dim)
+            seen = self.attention(joined, angles[: joined.shape[1]], window.keys)  # (texts, 1 + window, dim)
+            outputs.append(self.dropout(self._standardised(seen[:, 1:])))  # (texts, window, dim)
+            new = self.dropout(self._standardised(seen[:, 0]))  # (texts, dim)
             carried = self._carry(new, memory[-1]) if memory else new  # (texts, dim)
             cell = carried if window.alive is None else torch.where(window.alive, carried, cell)
             memory.append(new)
-        found = torch.cat(outputs, dim=1)  # (texts, all windows side by side, dim)
-        if windows.place is not None:
-            found = found[torch.arange(len(found), device=found.device)[:, None], windows.place]
-        return found, torch.stack(memory, dim=1), cell
+        return side_by_side(outputs, windows, tokens.shape[1]), torch.stack(memory, dim=1), cell
 
     def _carry(self, new: Tensor, before: Tensor) -> Tensor:
         return self.dropout(self.carry_norm(new + self.carry_gate(before)))  # (texts, dim)
@@ -402,44 +315,24 @@ class RanLayer(GradientCheckpointingLayer):
         count_from((self.number << 40) + (step << 8))
 
 
-def real_tokens(ids: Tensor, mask: Tensor | None) -> np.ndarray:
-    """Which tokens are real, bool, ``(texts, tokens)``, at least one of each text.
+def lengths_of(ids: Tensor, mask: Tensor | None) -> np.ndarray:
+    """Real tokens of each text, ``(texts,)``; of a text of padding alone 1, or it would have no vector.
 
     Args:
         ids: ``(texts, tokens)``.
         mask: 1 for a real token and 0 for padding, ``(texts, tokens)``; None: all are real.
+
+    Raises:
+        ValueError: if padding stands before a real token.
     """
     if mask is None:
-        return np.ones(tuple(ids.shape), dtype=bool)
+        return np.full(len(ids), ids.shape[1])
     real = mask.cpu().numpy() != 0  # (texts, tokens)
-    # A text of padding alone would have no vector; its first column stands for it.
-    real[:, 0] |= ~real.any(axis=1)
-    return real
-
-
-class Columns:
-    """Real tokens moved to the left of their rows, in their order; nothing moves where they stand there.
-
-    Args:
-        real: which tokens are real, bool, ``(texts, tokens)``.
-        device: of the tensors that are moved.
-    """
-
-    def __init__(self, real: np.ndarray, device: torch.device) -> None:
-        front = np.argsort(~real, axis=1, kind="stable")  # (texts, tokens)
-        self._front: Tensor | None = None
-        if (front != np.arange(real.shape[1])).any():
-            self._row = torch.arange(len(real), device=device)[:, None]  # (texts, 1)
-            self._front = torch.from_numpy(front).to(device, non_blocking=True)
-            self._back = self._front.argsort(dim=1)  # (texts, tokens)
-
-    def to_front(self, tokens: Tensor) -> Tensor:
-        """``(texts, tokens, ...)`` with the padding behind."""
-        return tokens if self._front is None else tokens[self._row, self._front]
-
-    def back(self, tokens: Tensor) -> Tensor:
-        """``(texts, tokens, ...)`` with the padding where it was."""
-        return tokens if self._front is None else tokens[self._row, self._back]
+    if (real[:, 1:] > real[:, :-1]).any():
+        raise ValueError(
+            "RAN: padding must stand behind the tokens; set padding_side of the tokenizer to right"
+        )
+    return np.maximum(real.sum(axis=1), 1)
 
 
 class Fusion(nn.Module):
@@ -488,8 +381,7 @@ class RanModel(PreTrainedModel):
     - Sizes: the released code's defaults, 2 layers of width 512, have under a third of the 86 M parameters
       that AnglE gives; `conf/backbone/ran_base.yaml` says what is assumed instead.
     - Dropout and masks: see `RanLayer` and `MemoryReview`.
-    - Padding is taken out before windows are cut and put back afterwards, so that vectors are equal wherever
-      it stands. A text without any real token counts as one of a single token.
+    - Padding stands on the right. A text without any real token counts as one of a single token.
     """
 
     config_class = RanConfig
@@ -540,27 +432,26 @@ class RanModel(PreTrainedModel):
             `last_hidden_state`, ``(texts, tokens, dim)``, of any value where there is padding;
             `pooler_output`, ``(texts, dim)``; `hidden_states`, ``(texts, tokens, dim)`` each.
         """
-        real = real_tokens(input_ids, attention_mask)  # (texts, tokens)
-        columns = Columns(real, input_ids.device)
+        tokens = input_ids.shape[1]
+        lengths = lengths_of(input_ids, attention_mask)  # (texts,)
         windows = cut(
-            real.sum(axis=1),
-            tokens=real.shape[1],
+            lengths,
             window=self.config.window,
             min_window=self.config.min_window,
             device=input_ids.device,
         )
-        vectors = self.dropout(self.norm(self.tokens(columns.to_front(input_ids))))  # (texts, tokens, dim)
+        vectors = self.dropout(self.norm(self.tokens(input_ids)))  # (texts, tokens, dim)
         cell = self.dropout(self.first_cell.weight.expand(len(vectors), -1))  # (texts, dim)
         states = [vectors]
         for layer in self.layers:
             vectors, cell = layer(vectors, cell, windows)
             states.append(vectors)
-        states = [columns.back(state) for state in states]
+        real = np.arange(tokens) < lengths[:, None]  # (texts, tokens)
         seen = None if real.all() else torch.from_numpy(real).to(vectors.device)  # (texts, tokens)
-        pooled = self.pooler(cell, states[-1], seen)  # (texts, dim)
+        pooled = self.pooler(cell, vectors, seen)  # (texts, dim)
         every = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         output = BaseModelOutputWithPooling(
-            last_hidden_state=states[-1], pooler_output=pooled, hidden_states=tuple(states) if every else None
+            last_hidden_state=vectors, pooler_output=pooled, hidden_states=tuple(states) if every else None
         )
         named = self.config.return_dict if return_dict is None else return_dict
         return output if named else output.to_tuple()

@@ -50,7 +50,9 @@ def load(
         (torch.manual_seed if cuda else torch.default_generator.manual_seed)(seed)
         model, tokenizer, says, origin = _read(config, texts_for_vocabulary, encodes_only)
     length = longest_text(model, tokenizer, asked=config.max_length, declared=says.max_length)
-    return Backbone(model, tokenizer, max_length=length, declared=says, origin=origin)
+    return Backbone(
+        model, tokenizer, max_length=length, declared=says, origin=origin, attention=config.attention
+    )
 
 
 def _read(

@@ -80,14 +80,10 @@ def _texts_in_pass(width: int, budget: int | None, most: int | None) -> int:
 
 
 @contextlib.contextmanager
-def fitting(model: Any) -> Iterator[None]:
+def without_flash(model: Any) -> Iterator[None]:
     """Within it, a model with flash attention has sdpa if the pass is in float32, as all scoring is."""
     weight = model.get_input_embeddings().weight
-    if (
-        model.config._attn_implementation != "flash_attention_2"
-        or weight.dtype != torch.float32
-        or torch.is_autocast_enabled(weight.device.type)
-    ):
+    if weight.dtype != torch.float32 or torch.is_autocast_enabled(weight.device.type):
         yield
         return
     model.set_attn_implementation("sdpa")
@@ -109,35 +105,38 @@ def token_ids(
     Raises:
         ConfigError: if the prompt leaves no token for the text, or the tokenizer gives no token offsets.
     """
-    _check_room(tokenizer, before + after, max_length)
+    (prompt,) = _tokenized(tokenizer, [before + after])["input_ids"]
+    if len(prompt) >= max_length:
+        raise ConfigError(
+            f"backbone.prompt: takes {len(prompt)} tokens by itself, and a text with it is cut to "
+            f"{max_length}; shorten the prompt, or raise backbone.max_length (of a view of a loss: its "
+            "max_length; where it is scored: evaluation.max_length)"
+        )
     filled = [before + text + after for text in texts]
     if not after and tokenizer.truncation_side == "right":  # the end of the string is the end of the text
         return _tokenized(tokenizer, filled, truncation=True, max_length=max_length)["input_ids"]
-    found = _tokenized(tokenizer, filled)
-    ids: list[list[int]] = found["input_ids"]
-    long = [place for place, own in enumerate(ids) if len(own) > max_length]
-    if not long:
-        return ids
-    if not tokenizer.is_fast:
-        raise ConfigError(
-            "backbone.prompt: this tokenizer does not say where its tokens stand in a text, so that a long "
-            "text cannot be cut within the prompt; raise max_length, or end the prompt with {text}"
-        )
-    # Where a text may end: behind each of its own tokens, in characters of the text.
-    ends = {
-        place: _ends(found.encodings[place].offsets, len(before), len(before) + len(texts[place]))
-        for place in long
-    }
-    kept = {place: len(ends[place]) - (len(ids[place]) - max_length) for place in long}  # tokens
-    while long:
-        cut = [texts[place][: ends[place][kept[place] - 1] if kept[place] > 0 else 0] for place in long]
-        again = _tokenized(tokenizer, [before + text + after for text in cut])["input_ids"]
-        for place, own in zip(long, again, strict=True):
-            ids[place] = own
-            # The text may be tokenised into one token more at its new end.
-            kept[place] -= len(own) - max_length
-        long = [place for place in long if len(ids[place]) > max_length]
-    return ids
+    tokenized = _tokenized(tokenizer, filled)
+    all_ids: list[list[int]] = tokenized["input_ids"]
+    for place in [place for place, ids in enumerate(all_ids) if len(ids) > max_length]:
+        if not tokenizer.is_fast:
+            raise ConfigError(
+                "backbone.prompt: this tokenizer does not say where its tokens stand in a text, so that a "
+                "long text cannot be cut within the prompt; raise max_length, or end the prompt with {text}"
+            )
+        text, ids = texts[place], all_ids[place]
+        # Where the text may end: behind each of its own tokens, in characters of the text.
+        ends = _ends(tokenized.encodings[place].offsets, len(before), len(before) + len(text))
+        # The text may be tokenised into one token more at its new end.
+        while (excess := len(ids) - max_length) > 0:
+            ends = ends[: max(0, len(ends) - excess)]
+            (ids,) = _tokenized(tokenizer, [before + text[: ends[-1] if ends else 0] + after])["input_ids"]
+        all_ids[place] = ids
+    return all_ids
+
+
+def _ends(offsets: Sequence[tuple[int, int]], first: int, last: int) -> list[int]:
+    """Where those tokens end, counted from the beginning of the text, that end inside it, in order."""
+    return sorted(end - first for begin, end in offsets if begin < end and first < end <= last)
 
 
 def _tokenized(tokenizer: "PreTrainedTokenizerBase", texts: list[str], **cut: Any) -> Any:
@@ -149,21 +148,6 @@ def _tokenized(tokenizer: "PreTrainedTokenizerBase", texts: list[str], **cut: An
         verbose=False,  # a string that is too long is cut by us
         **(cut or {"truncation": False}),
     )
-
-
-def _ends(offsets: Sequence[tuple[int, int]], first: int, last: int) -> list[int]:
-    """Where those tokens end, counted from the beginning of the text, that end inside it, in order."""
-    return sorted(end - first for begin, end in offsets if begin < end and first < end <= last)
-
-
-def _check_room(tokenizer: "PreTrainedTokenizerBase", prompt: str, max_length: int) -> None:
-    (own,) = _tokenized(tokenizer, [prompt])["input_ids"]
-    if len(own) >= max_length:
-        raise ConfigError(
-            f"backbone.prompt: takes {len(own)} tokens by itself, and a text with it is cut to {max_length}; "
-            "shorten the prompt, or raise backbone.max_length (of a view of a loss: its max_length; where it "
-            "is scored: evaluation.max_length)"
-        )
 
 
 def worth_unpadding(lengths: np.ndarray) -> bool:
@@ -214,7 +198,8 @@ class Backbone(nn.Module):
     `worth_unpadding` does, the texts lie one behind the other, and only the last layer's output is padded.
 
     A pooler of the model is kept but neither used nor trained here. `max_length` counts tokens of a training
-    text, special ones included; `origin` has the `name` of the model, and the `commit` of a hub id.
+    text, special ones included; `origin` has the `name` of the model, and the `commit` of a hub id;
+    `attention` is the implementation that was asked of transformers.
 
     `model` may be a :class:`~embedrun.backbone.bert.Bert`, which encodes; whoever asks for `model` or
     `tokenizer` gets those of transformers, which then take its place, with the same weights.
@@ -228,9 +213,11 @@ class Backbone(nn.Module):
         max_length: int,
         declared: Declared,
         origin: dict[str, str | None],
+        attention: str = "sdpa",
     ) -> None:
         super().__init__()
         self._modules["model"] = model
+        self.attention = attention
         self.words: Any = tokenizer
         self.max_length = max_length
         self.declared = declared
@@ -402,6 +389,8 @@ class Backbone(nn.Module):
 
     def _without_padding(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
         """Whether passes over texts of these lengths can do without padding, and are faster so."""
+        if self.attention != "sdpa":  # the user's wish
+            return False
         if self.device.type != "cpu":
             # There, seeded dropout knows texts by their row.
             return seeds is None and usable(self.encoding)
@@ -418,8 +407,9 @@ class Backbone(nn.Module):
             return (last_layer(self.model, padded, real, side_by_side),), mask  # (group, width, dim)
         ids = sent(torch.from_numpy(padded), self.device)  # (group, width)
         seen = None if real.all() else mask
-        with fitting(self.encoding):
-            if seen is not None and self.device.type != "cpu":
+        flash = self.attention == "flash_attention_2"
+        with without_flash(self.encoding) if flash else contextlib.nullcontext():
+            if seen is not None and self.device.type != "cpu" and self.attention == "sdpa":
                 seen = mask_for(self.encoding, seen)
             output = self.encoding(
                 input_ids=ids,

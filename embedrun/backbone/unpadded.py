@@ -32,7 +32,7 @@ Window = tuple[int, int]  # how many tokens before and behind it one sees, -1: a
 
 
 def usable(model: Any) -> bool:
-    """Whether the next pass of a model on CUDA can do without padding, in its mode and precision.
+    """Whether the next pass of a model with sdpa on CUDA can do without padding, in its mode and precision.
 
     It cannot with dropout inside the attention, where torch's operator lacks it; with gradient checkpointing,
     whose second pass would not know of it; compiled; or where only deterministic kernels are asked for.
@@ -69,11 +69,10 @@ def _is_usual(model: "PreTrainedModel") -> bool:
 
 
 def has_usual_masks(model: Any) -> bool:
-    """Whether masks and attention are those of the model's type, one of `FAMILIES`, in transformers."""
+    """Whether a model with sdpa has the masks of its type, one of `FAMILIES`, in transformers."""
     config = model.config
     return (
         config.model_type in FAMILIES
-        and config._attn_implementation == "sdpa"  # another one is the user's wish, or all that there is
         # An encoder made a decoder or the other way round has masks of its own kind.
         and not getattr(config, "is_decoder", False)
         and getattr(config, "is_causal", None) is None

@@ -106,7 +106,6 @@ def test_a_text_attends_to_itself_alone():
 def test_other_models_and_other_attentions_pad(backbones):
     for option, value in [
         ("model_type", "mpnet"),
-        ("_attn_implementation", "eager"),
         ("is_decoder", True),
         ("is_causal", False),
     ]:
@@ -114,6 +113,10 @@ def test_other_models_and_other_attentions_pad(backbones):
         assert trainable(model)
         setattr(model.config, option, value)
         assert not trainable(model)
+    eager = copy.copy(backbones["llama"])
+    eager.attention = "eager"
+    padded = vectors(eager, dropout=False, unpadded=False)
+    assert torch.equal(vectors(eager, dropout=False), padded)
 
 
 def test_gradient_checkpointing_and_replaced_passes_pad(backbones):

@@ -53,7 +53,6 @@ def test_the_card_of_a_run_says_what_it_scores_and_what_it_was_made_of(tiny):
     assert f"| toy_test/spearman | {before:.2f} | {after:.2f} |" in text
     assert "2 steps of 16 rows, 48 rows in all, seed 42. The weights are those of step 2." in text
     assert "\n# mine\n" in text
-    assert "hf upload me/mine ." in text
     assert "```yaml\nbackbone:\n  name: null\n" in text
     assert "Li and Li" in text
     assert "@inproceedings{AnglE," in text

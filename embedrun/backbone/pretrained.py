@@ -11,10 +11,9 @@ import torch
 
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone import bert, declared
-from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import Declared, read_config
 from embedrun.backbone.dropout import same_again
-from embedrun.backbone.files import base_of, commit_of, is_here, locate
+from embedrun.backbone.files import base_of, commit_of, is_here, lacking, locate
 from embedrun.backbone.layers import cut
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, put, recipe, run_of
 from embedrun.config import AdapterConfig
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("embedrun")
 _MOST_SAID = 500  # letters
+_LEAST = 0.5  # tokens to rows: models have more rows, to be divisible by 128, a tenth at most
+_PROBED = 64  # tokens of a tokenizer, evenly spread
 
 
 def read(
@@ -63,46 +64,42 @@ def read(
         raise ConfigError(
             f"backbone.adapter: {folder} is an adapter itself; leave backbone.adapter null to train it"
         )
-    weights = folder if base is None else base
+    weights = base or folder
     quantized, trained_dtype = (adapter, None) if base is None else adapters.stored(folder)
     _refuse_foreign_code(weights)
     of_tokenizer = folder if (folder / "tokenizer_config.json").is_file() else weights
-    try:
-        with quiet():
-            model, report = _load(weights, attention, dtype or trained_dtype or "float32", quantized)
-            tokenizer = tokenizers.read(of_tokenizer, getattr(model.config, "vocab_size", None))
-            if base is not None:
-                adapters.read(model, folder)
-    except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
-        raise
-    except Exception as fault:  # files from anywhere fail in any way
-        raise unreadable(folder, "a model", fault) from None
-    _check(model, weights, report)
+    with readable(folder, "a model"), quiet():
+        model, report = _load(weights, attention, dtype or trained_dtype or "float32", quantized)
+        tokenizer = read_tokenizer(of_tokenizer, getattr(model.config, "vocab_size", None))
+        if base is not None:
+            adapters.read(model, folder)
+    # Most poolings do without BERT's pooler, and checkpoints trained without it lack it.
+    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise DataError(
+            f"{weights}: the weights lack {len(missing)} of the model's tensors ({', '.join(missing[:3])}), "
+            "which would be random; download the folder again, or name another"
+        )
+    if report["missing_keys"]:
+        model.pooler.is_random = True  # nobody may pool with it
+    if model.config.is_encoder_decoder:
+        raise DataError(f"{weights}: {model.config.model_type} has a decoder; not supported")
     cut(model, layers)
     if adapter is not None:
         adapters.add(model, adapter)
     return model, tokenizer
 
 
-def _check(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> None:
-    # Most poolings do without BERT's pooler, and checkpoints trained without it lack it.
-    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
-    if missing:
-        raise DataError(
-            f"{folder}: the weights lack {len(missing)} of the model's tensors "
-            f"({', '.join(missing[:3])}, ...), which would be random. "
-            "Download the folder again, or name another"
-        )
-    if len(missing) < len(report["missing_keys"]):
-        model.pooler.is_random = True  # nobody may pool with it
-    if model.config.is_encoder_decoder:
-        raise DataError(f"{folder}: {model.config.model_type} has a decoder after its encoder; not supported")
-
-
-def unreadable(folder: Path, what: str, fault: Exception) -> DataError:
-    """What a library says on one line, to be raised without its traceback."""
-    said = " ".join(clean(str(fault)).split()) or type(fault).__name__
-    return DataError(f"{folder}: cannot be read as {what}: {said[:_MOST_SAID]}")
+@contextlib.contextmanager
+def readable(folder: Path, what: str) -> Iterator[None]:
+    """A block that reads a folder with a library: DataError on one line for whatever that raises."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
+        raise
+    except Exception as fault:  # files from anywhere fail in any way
+        said = " ".join(clean(str(fault)).split()) or type(fault).__name__
+        raise DataError(f"{folder}: cannot be read as {what}: {said[:_MOST_SAID]}") from None
 
 
 def _load(
@@ -121,13 +118,13 @@ def _load(
     try:
         model, report = get(attn_implementation=attention)
     except ValueError as fault:
-        if attention == "flash_attention_2" and "lash" in str(fault):
-            first = str(fault).strip().splitlines()[0]
-            raise ConfigError(f"backbone.attention: not for this model: {first}; choose sdpa") from fault
+        said = str(fault)
+        if attention == "flash_attention_2" and "lash" in said:
+            raise ConfigError(f"backbone.attention: {said.splitlines()[0]}; choose sdpa") from fault
         # MPNet, DeBERTa and others have no sdpa; eager computes the same in more memory.
-        if attention == "eager" or "attn_implementation" not in str(fault):
+        if attention != "sdpa" or "attn_implementation" not in said:
             raise
-        _log.info("%s: no %s attention for this model, eager is used", folder, attention)
+        _log.info("%s: no sdpa for this model, eager attention is used", folder)
         model, report = get(attn_implementation="eager")
     # A decoder would keep keys and values for the next word, which never comes.
     model.config.use_cache = False
@@ -140,17 +137,57 @@ def _load(
 def _refuse_foreign_code(folder: Path) -> None:
     from transformers import CONFIG_MAPPING
 
-    config = read_config(folder)
-    kind = config.get("model_type")
-    if isinstance(kind, str) and kind in CONFIG_MAPPING:
-        return
-    if "auto_map" in config:
+    kind = str(read_config(folder).get("model_type"))
+    if kind not in CONFIG_MAPPING:
         raise DataError(
-            f"{folder}/config.json: needs code that comes with the model (auto_map), and embedrun runs none; "
-            "choose a model whose architecture is part of transformers, or a copy whose config.json names "
-            "the architecture that its weights have, as docs/data.md does for RAOE's first teacher"
+            f"{folder}/config.json: model_type {kind!r} is not one that transformers knows, and code that "
+            "comes with a model is never run; choose a model whose architecture is part of transformers, or "
+            "a copy whose config.json names that of its weights, as docs/data.md does for one of RAOE's"
         )
-    raise DataError(f"{folder}/config.json: model_type {kind!r} is not one that transformers knows")
+
+
+def read_tokenizer(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a folder, of transformers; only data is read, no code.
+
+    `rows` is the size of the model's embedding table, None if unknown. Where files are missing transformers
+    makes a tokenizer to which every word is unknown, or that gives no tokens at all.
+
+    Raises:
+        DataError: if files are missing or cannot be read, or they make a tokenizer that knows no word, or
+            belong to another model.
+    """
+    from transformers import AutoTokenizer
+
+    if problem := lacking(folder):
+        raise DataError(problem)
+    with readable(folder, "a tokenizer"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if problem := _tokenizer_problem(tokenizer, rows):
+        raise DataError(
+            f"{folder}: {problem}: tokenizer files are missing, cut off or another model's; copy or download "
+            "the folder again, or name another"
+        )
+    return tokenizer
+
+
+def _tokenizer_problem(tokenizer: "PreTrainedTokenizerBase", rows: int | None) -> str | None:
+    """What is wrong with the tokens of the tokenizer's own words.
+
+    Its own, since to a tokenizer of another script or of proteins every English word may be unknown.
+    """
+    if rows is not None and len(tokenizer) < _LEAST * rows:
+        return f"its tokenizer has {len(tokenizer):,} tokens, and the model has vectors for {rows:,}"
+    special = set(tokenizer.all_special_ids)
+    probed = set(range(0, len(tokenizer), max(1, len(tokenizer) // _PROBED))) - special
+    tokens = [token for token in tokenizer.convert_ids_to_tokens(sorted(probed)) if token]
+    texts = [tokenizer.convert_tokens_to_string([token]) for token in tokens]
+    ids = [set(text) for text in tokenizer([*texts, "a"])["input_ids"]]
+    if not any(tokenizer.unk_token_id not in text and text - special for text in ids[:-1]):
+        return "to its tokenizer every word is unknown, so that all texts would be alike"
+    # Models are in use whose vocabulary has words beyond that no text has.
+    if rows is not None and (last := max(set().union(*ids))) >= rows:
+        return f"its tokenizer gives texts the token {last:,}, and the model has vectors for {rows:,}"
+    return None
 
 
 @contextlib.contextmanager
@@ -204,27 +241,27 @@ def read_model(
     name = settle(name)
     folder = locate(name, revision)
     origin = {"name": name, "commit": commit_of(folder)}
-    if not is_checkpoint(folder):
-        whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=layers)
-        plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
-        found = bert.read(folder, whole) if encodes_only and plain else None
-        if found is not None:
-            cut(found[0], layers)
-        model, tokenizer = found or whole()
+    if is_checkpoint(folder):
         if adapter is not None:
-            # A relative path is valid from here only, and a run directory stands for its model.
-            base = str(folder.resolve()) if is_here(name) else name
-            adapters.name_base(model, name=base, revision=origin["commit"])
-        return Model(model, tokenizer, declared.read(folder), origin)
+            raise ConfigError(
+                f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
+                "name the run directory once it has finished"
+            )
+        model = _base(folder, attention=attention, dtype=dtype)
+        put(folder, model.model)
+        cut(model.model, layers)
+        return model._replace(origin=origin)
+    whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=layers)
+    plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
+    light = bert.read(folder, whole) if encodes_only and plain else None
+    if light is not None:
+        cut(light[0], layers)
+    model, tokenizer = light or whole()
     if adapter is not None:
-        raise ConfigError(
-            f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
-            "name the run directory once it has finished"
-        )
-    found = _base(folder, attention=attention, dtype=dtype)
-    put(folder, found.model)
-    cut(found.model, layers)
-    return found._replace(origin=origin)
+        # A relative path is valid from here only, and a run directory stands for its model.
+        base = str(folder.resolve()) if is_here(name) else name
+        adapters.name_base(model, name=base, revision=origin["commit"])
+    return Model(model, tokenizer, declared.read(folder), origin)
 
 
 def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
@@ -235,9 +272,9 @@ def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
     made = recipe(run)
     start = made.backbone
     assert start.name is not None, "locate() has asked"
-    if start.adapter is not None and (lacking := adapters.cannot_quantize(start.adapter)):
-        raise DataError([f"{checkpoint}: cannot be read on this machine: {one}" for one in lacking])
-    found = read_model(
+    if start.adapter is not None and (lack := adapters.cannot_quantize(start.adapter)):
+        raise DataError([f"{checkpoint}: cannot be read on this machine: {problem}" for problem in lack])
+    model = read_model(
         start.name,
         start.revision,
         attention=attention,
@@ -245,7 +282,7 @@ def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
         adapter=start.adapter,
         layers=start.layers,
     )
-    return found._replace(declared=in_place_of(found.declared, made))
+    return model._replace(declared=in_place_of(model.declared, made))
 
 
 def enable(model: "PreTrainedModel") -> None:

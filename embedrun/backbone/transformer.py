@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from embedrun.backbone import bert
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.dropout import SeededDropout
-from embedrun.backbone.unpadded import last_layer, mask_for, trainable, usable
+from embedrun.backbone.unpadded import last_layer, trainable, usable
 from embedrun.batch import Tokens, TokenTable, sent
 from embedrun.errors import ConfigError
 from embedrun.prompt import Prompt
@@ -409,8 +409,6 @@ class Backbone(nn.Module):
         seen = None if real.all() else mask
         flash = self.attention == "flash_attention_2"
         with without_flash(self.encoding) if flash else contextlib.nullcontext():
-            if seen is not None and self.device.type != "cpu" and self.attention == "sdpa":
-                seen = mask_for(self.encoding, seen)
             output = self.encoding(
                 input_ids=ids,
                 attention_mask=seen,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 # Model types whose unpadded passes are tested against padded ones; any other type pads.
 FAMILIES = ("bert", "roberta", "modernbert", "llama", "qwen2")
-_DECODERS = ("llama", "qwen2")
 _NAME = "embedrun_unpadded"  # of the attention, among those of transformers
 _ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")  # options of configurations
 _LARGEST_HEAD, _HEAD_STEP = 256, 8  # dimensions; of flash attention
@@ -63,13 +62,8 @@ def trainable(model: "PreTrainedModel") -> bool:
     return model.get_input_embeddings().weight.device.type == "cpu" and _is_usual(model)
 
 
-def _is_usual(model: "PreTrainedModel") -> bool:
-    """Whether the pass computes what the padded one does."""
-    return has_usual_masks(model) and not (model.training and _computes_again(model))
-
-
-def has_usual_masks(model: Any) -> bool:
-    """Whether a model with sdpa has the masks of its type, one of `FAMILIES`, in transformers."""
+def _is_usual(model: Any) -> bool:
+    """Whether the pass computes what the padded one does: with the masks and attention of its type."""
     config = model.config
     return (
         config.model_type in FAMILIES
@@ -77,6 +71,7 @@ def has_usual_masks(model: Any) -> bool:
         and not getattr(config, "is_decoder", False)
         and getattr(config, "is_causal", None) is None
         and "forward" not in vars(model)  # replaced, as in a compiled model
+        and not (model.training and _computes_again(model))
     )
 
 
@@ -84,21 +79,6 @@ def _computes_again(model: "PreTrainedModel") -> bool:
     # Renamed in the course of transformers 5.
     now = getattr(model, "is_activation_checkpointing", None)
     return model.is_gradient_checkpointing if now is None else now
-
-
-def mask_for(model: Any, mask: Tensor) -> Tensor:
-    """A mask, ``(texts, width)``, as layers take it: bool, ``(texts, 1, 1 or width, width)``, query by key.
-
-    Of the mask as it is, transformers asks whether it hides anything, and so waits for a device. That one is
-    returned where layers differ in what they see, or where it is not sure what transformers makes of it.
-    """
-    layer_types = getattr(model.config, "layer_types", None) or ()
-    if not has_usual_masks(model) or "sliding_attention" in layer_types:
-        return mask
-    seen = mask.bool()[:, None, None]  # (texts, 1, 1, width)
-    if model.config.model_type not in _DECODERS:
-        return seen
-    return seen & seen.new_ones(mask.shape[1], mask.shape[1]).tril()  # (texts, 1, width, width)
 
 
 def last_layer(

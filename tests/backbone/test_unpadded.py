@@ -13,7 +13,6 @@ from embedrun.backbone.unpadded import (
     FAMILIES,
     Layout,
     attend,
-    mask_for,
     trainable,
     usable,
 )
@@ -126,18 +125,6 @@ def test_gradient_checkpointing_and_replaced_passes_pad(backbones):
     assert trainable(model.eval())
     model.forward = model.forward
     assert not trainable(model)
-
-
-@pytest.mark.parametrize("name", [*FAMILIES, WINDOWED])
-def test_the_mask_of_a_layer_gives_what_that_of_the_texts_gives(backbones, name):
-    model = backbones[name].model
-    ids = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(1))
-    mask = (torch.arange(9) < torch.tensor([9, 4, 1])[:, None]).long()
-    seen = mask_for(model, mask)
-    with torch.no_grad():
-        plain, same = (model(ids, attention_mask=one).last_hidden_state for one in (mask, seen))
-    assert torch.equal(plain[mask.bool()], same[mask.bool()])
-    assert (seen is mask) is (name in ("modernbert", WINDOWED))
 
 
 @pytest.mark.gpu

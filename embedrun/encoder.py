@@ -14,9 +14,9 @@ from embedrun import backbone as backbones
 from embedrun import cycles, export
 from embedrun.backbone import Backbone, adapter
 from embedrun.backbone.adapter import has_adapter
-from embedrun.backbone.length import absolute_positions, longest_text, scored_length
 from embedrun.backbone.packed import packed
 from embedrun.backbone.pretrained import quiet
+from embedrun.backbone.transformer import absolute_positions, longest_text, scored_length
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.console import Progress, say_and_log

@@ -15,10 +15,9 @@ from embedrun import console
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.declared import Declared
-from embedrun.backbone.length import scored_length
 from embedrun.backbone.shape import Linear, Shape, Size, shape_of, size_of
 from embedrun.backbone.tokens import counter, opened
-from embedrun.backbone.transformer import computed_tokens
+from embedrun.backbone.transformer import computed_tokens, scored_length
 from embedrun.backbone.unpadded import foreseen
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
 from embedrun.dataset import views_of

@@ -7,8 +7,7 @@ import torch
 from embedrun.backbone import adapter, pretrained, scratch
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.files import locate
-from embedrun.backbone.length import longest_text
-from embedrun.backbone.transformer import Backbone
+from embedrun.backbone.transformer import Backbone, longest_text
 from embedrun.config import BackboneConfig
 from embedrun.errors import ConfigError
 

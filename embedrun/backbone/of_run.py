@@ -13,7 +13,7 @@ from safetensors import safe_open
 from torch import nn
 
 from embedrun.backbone.declared import RUN_FILE, Declared
-from embedrun.backbone.length import USUAL
+from embedrun.backbone.transformer import USUAL
 from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import as_written, read_json, sha256

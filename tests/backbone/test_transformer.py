@@ -16,8 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from embedrun.backbone import Backbone, load, transformer
 from embedrun.backbone.declared import Declared
-from embedrun.backbone.length import absolute_positions
-from embedrun.backbone.transformer import groups, token_ids, without_flash
+from embedrun.backbone.transformer import absolute_positions, groups, token_ids, without_flash
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError

@@ -101,21 +101,18 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another{again}")
     elif why := unwritable(target):
         problems.append(f"DEST: {str(target)!r} cannot be made: {why}; name another")
-    for flag, name in (("--repo-id", given.repo_id), ("--push", given.push)):
-        if name is not None and not _REPO.fullmatch(name):
-            problems.append(f"{flag}: expected OWNER/NAME, got {name!r}")
-    if given.license is not None and not _LICENSE.fullmatch(given.license):
-        problems.append(
-            f"--license: expected an identifier of the hub, such as apache-2.0, got {given.license!r}"
-        )
+    for flag, text, form, what in (
+        ("--repo-id", given.repo_id, _REPO, "OWNER/NAME"),
+        ("--push", given.push, _REPO, "OWNER/NAME"),
+        ("--license", given.license, _LICENSE, "an identifier of the hub, such as apache-2.0"),
+    ):
+        if text is not None and not form.fullmatch(text):
+            problems.append(f"{flag}: expected {what}, got {text!r}")
     if problems:
         raise ConfigError(problems)
     if not source.is_dir():
-        there = [one.name for one in source.parent.iterdir()] if source.parent.is_dir() else []
-        raise DataError(
-            f"no folder {str(source)!r}{nearest(source.name, there)}; name a finished run directory or a "
-            "model folder here"
-        )
+        near = nearest(source.name, [path.name for path in source.parent.glob("*")])
+        raise DataError(f"no folder {str(source)!r}{near}; name a finished run or a model folder here")
 
 
 def _push_problems(given: argparse.Namespace) -> list[str]:
@@ -196,16 +193,12 @@ def _compared(before: "np.ndarray", again: "Encoder", close: float) -> float:
 def _say_base(base: str, *, pushed: bool) -> None:
     from embedrun.card import is_local
 
-    if is_local(base) and pushed:
-        raise ConfigError(
-            f"--push: the adapter's base model is the folder {base} of this machine, which nobody else has; "
-            "add --merge-lora"
-        )
-    if is_local(base):
-        say(
-            f"note: the adapter's base model is the folder {base} of this machine; write its hub id "
-            "into adapter_config.json for others, or export with --merge-lora"
-        )
+    if not is_local(base):
+        return
+    problem = f"the adapter's base model is the folder {base} of this machine, which nobody else has"
+    if pushed:
+        raise ConfigError(f"--push: {problem}; add --merge-lora")
+    say(f"note: {problem}; write its hub id into adapter_config.json, or export with --merge-lora")
 
 
 def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
@@ -214,17 +207,10 @@ def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
 
     run = run_of(source.resolve())
     facts: Plain = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}
-    if run is not None:
-        facts = facts_of(run)
     repo = given.push or given.repo_id
-    name = repo or Path(given.dest).name
-    try:
-        write_card(aside, title=name.rpartition("/")[2], license=given.license, repo_id=repo, **facts)
-    except (LookupError, TypeError, AttributeError, ValueError) as fault:
-        raise DataError(
-            f"{source}: what its files say does not make a model card ({type(fault).__name__}: {fault}); "
-            "export a copy of its model folder alone, whose card does without"
-        ) from fault
+    title = (repo or Path(given.dest).name).rpartition("/")[2]
+    facts = facts if run is None else facts_of(run)
+    write_card(aside, title=title, license=given.license, repo_id=repo, **facts)
 
 
 def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:

@@ -201,11 +201,11 @@ def test_a_push_is_public_on_request_alone(tiny, hub, capsys):
 @pytest.mark.parametrize(
     ("fails", "says"),
     [
-        ({"create_repo": refused(401)}, "me/mine: the hub does not accept the token in HF_TOKEN"),
+        ({"create_repo": refused(401)}, "me/mine: the hub answers 401 (No.); the token in HF_TOKEN must"),
         ({"upload_folder": refused(503)}, "me/mine: the hub answers 503"),
         (
             {"create_repo": ValueError(f"bad header Bearer {TOKEN}")},
-            "me/mine: the hub cannot be reached (bad header Bearer (token))",
+            "me/mine: the hub is not reached (bad header Bearer (token))",
         ),
     ],
 )

@@ -93,7 +93,7 @@ def test_padding_is_left_out_where_that_saves_enough():
 
 
 def test_a_text_attends_to_itself_alone():
-    layout = Layout(np.array([2, 3]), [np.array([1, 0])], heads=1)
+    layout = Layout(np.array([2, 3]), [np.array([1, 0])], heads=1, device=torch.device("cpu"))
     value = torch.tensor([1.0, 3.0, 5.0, 6.0, 7.0])[:, None, None]  # (tokens, heads, dim)
     alike = torch.zeros(5, 1, 1)
     found = attend(alike, alike, value, layout, scale=1.0, window=(-1, -1), dropout=0.0)

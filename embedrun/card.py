@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from embedrun.console import before_training, clean, decimals, number, score_text
 from embedrun.export import NEAREST
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _SPLITS = {"dev": "validation", "test": "test"}  # as the hub calls them
+_CORRELATIONS = ("spearman", "pearson")
+_TASKS = {
+    **dict.fromkeys(_CORRELATIONS, "sentence-similarity"),
+    **dict.fromkeys(("accuracy", "f1"), "text-classification"),
+}
+_ADAPTER = "adapter_config.json"
 _MOST_ROWS = 40  # scores of one suite; of one with more the averages alone are shown
 _SCORES = "Suite, task and metric; correlations and accuracies times 100."
 _BY_HAND = (
@@ -75,22 +81,43 @@ def write_card(
         contamination: sentences on evaluation rows that the model has seen.
         repo_id: of the model on the hub; None: not known.
     """
-    own = _read(folder / "embedrun.json")
+    own, baseline = _read(folder / "embedrun.json"), baseline or {}
     local = base_model is not None and (is_local(base_model) if base_is_local is None else base_is_local)
-    scores = _shown(scores)
-    parts = [
-        _head(folder, _line(title), None if local else base_model, license, sources, scores, hub_ids or {}),
-        f"# {_line(title)}",
-        _about(own, base_model, local, dataset),
-        "## Use",
-        *_use(folder, own, repo_id or "FOLDER"),
-    ]
+    sizes = Counter(key.partition("/")[0] for key in scores)
+    scores = {
+        key: score
+        for key, score in scores.items()
+        if sizes[key.partition("/")[0]] <= _MOST_ROWS or key.split("/")[1] == "avg"
+    }
+    head = _head(
+        adapted=(folder / _ADAPTER).is_file(),
+        base_model=None if local else base_model,
+        license=license,
+        datasets=list(dict.fromkeys(source.hub for source in sources if source.hub)) or None,
+        eval_results=_eval_results(scores, hub_ids or {}) or None,
+        model_name=_line(title),
+    )
+    parts = [head, f"# {_line(title)}", _about(own, base_model, local, dataset)]
+    parts += ["## Use", *_use(folder, own, repo_id or "FOLDER")]
     if scores:
-        parts += ["## Scores", _SCORES, _score_rows(scores, baseline or {}, own.get("pooling"))]
+        # Those before training are of the same pooling.
+        before = [before_training(own.get("pooling"))] if baseline else []
+        rows = [
+            [key, *([score_text(key, baseline.get(key))] if baseline else []), score_text(key, score)]
+            for key, score in scores.items()
+        ]
+        columns = ["score", *before, "trained" if before else "value"]
+        parts += ["## Scores", _SCORES, _table(columns, rows, "---:")]
     if contamination:
         parts += ["## Evaluation rows in the training data", _list(contamination)]
     if sources or facts or config_yaml:
-        parts += _training(sources, facts, config_yaml)
+        parts += ["## Training", *([" ".join(facts)] if facts else [])]
+    if sources:
+        data = [[source.name, source.about, source.licence] for source in sources]
+        parts.append(_table(["data", "what it is", "licence"], data, "---"))
+    if config_yaml:
+        fence = _longer_than_any(config_yaml, 3)
+        parts.append(f"{fence}yaml\n{config_yaml.rstrip()}\n{fence}")
     if citations:
         parts += ["## Citation", _list(citations)]
     if bibtex:
@@ -99,44 +126,21 @@ def write_card(
     (folder / "README.md").write_text(clean("\n\n".join(parts)) + "\n", encoding="utf-8")
 
 
-def _shown(scores: Mapping[str, float]) -> dict[str, float]:
-    """The scores that a card has; of a suite with very many, the averages."""
-    sizes = Counter(key.partition("/")[0] for key in scores)
-    return {
-        key: value
-        for key, value in scores.items()
-        if sizes[key.partition("/")[0]] <= _MOST_ROWS or key.split("/")[1] == "avg"
-    }
-
-
-def _head(
-    folder: Path,
-    title: str,
-    base_model: str | None,
-    license: str | None,
-    sources: Sequence[Source],
-    scores: Mapping[str, float],
-    hub_ids: Mapping[str, str],
-) -> str:
+def _head(*, adapted: bool, **given: Any) -> str:
     """The part that the hub reads."""
     from huggingface_hub import ModelCardData
 
-    adapted = (folder / "adapter_config.json").is_file()
     data = ModelCardData(
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[*_TAGS, *(["peft", "lora"] if adapted else [])],
-        base_model=base_model,
-        license=license,
-        datasets=list(dict.fromkeys(source.hub for source in sources if source.hub)) or None,
-        eval_results=_eval_results(scores, hub_ids) or None,
-        model_name=title,
+        **given,
     )
     return f"---\n{data.to_yaml()}\n---"
 
 
 def _eval_results(scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> "list[EvalResult]":
-    """The scores as the hub has them: by task, data set, metric."""
+    """The scores as the hub has them: by task, data set, and metric as sentence-transformers calls it."""
     from huggingface_hub import EvalResult
 
     results = []
@@ -148,27 +152,19 @@ def _eval_results(scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> "l
         # stsb_dev/spearman and sts/stsb/spearman are both of STS-B.
         name, under, split = names[-1].rpartition("_")
         name, split = (name, _SPLITS[split]) if under and split in _SPLITS else (names[-1], None)
-        kind, metric_type = _kind(metric)
+        kind, of_cosine, rest = metric.partition("_")
         results.append(
             EvalResult(
-                task_type=kind,
+                task_type=_TASKS.get(kind if kind in _CORRELATIONS else metric, "feature-extraction"),
                 dataset_type=hub_ids.get(name, "-".join(names)),
                 dataset_name=" ".join(names),
                 dataset_split=split,
-                metric_type=metric_type,
+                metric_type=f"{kind}_cosine{of_cosine}{rest}" if kind in _CORRELATIONS else metric,
                 metric_name=f"{metric}, times 100" if decimals(key) == 2 else metric,
                 metric_value=round(value, 4),
             )
         )
     return results
-
-
-def _kind(metric: str) -> tuple[str, str]:
-    """The task of a metric, and the metric as sentence-transformers calls it in its cards."""
-    name, under, rest = metric.partition("_")
-    if name in ("spearman", "pearson"):
-        return "sentence-similarity", f"{name}_cosine{under}{rest}"
-    return ("text-classification" if name in ("accuracy", "f1") else "feature-extraction"), metric
 
 
 def is_local(name: str) -> bool:
@@ -222,42 +218,19 @@ def _other_notes(folder: Path, own: Plain) -> list[str]:
             f"{own['padded_to']} tokens a text. sentence-transformers has no such pooling: there the model "
             f"has `{NEAREST[own['pooling']]}`, and other vectors."
         )
-    kind = str(_read(folder / "config.json").get("model_type", ""))
-    if kind.startswith("embedrun"):
+    if str(_read(folder / "config.json").get("model_type")).startswith("embedrun"):
         notes.append(
             "Its architecture comes with embedrun: `import embedrun.backbone.ran` before any other loads it."
         )
-    if (folder / "adapter_config.json").is_file():
-        base = str(_read(folder / "adapter_config.json").get("base_model_name_or_path"))
-        named = _line(Path(base).name if is_local(base) else base)
-        notes.append(
-            f"The folder holds an adapter (LoRA); loading it needs peft and its base model, `{named}`."
-        )
+    if base := _read(folder / _ADAPTER).get("base_model_name_or_path"):
+        name = _line(Path(base).name if is_local(base) else base)
+        notes.append(f"The folder holds a LoRA adapter; loading it needs peft and its base model, `{name}`.")
     return notes
 
 
-def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
-    """A table, with the scores before training, of the same pooling, where there are any."""
-    lines = [f"| score | {before_training(pooling)} | trained |", "|---|---:|---:|"]
-    lines += [
-        f"| {_cell(key)} | {score_text(key, baseline.get(key))} | {score_text(key, score)} |"
-        for key, score in scores.items()
-    ]
-    if not baseline:
-        lines = ["| score | value |", "|---|---:|"]
-        lines += [f"| {_cell(key)} | {score_text(key, score)} |" for key, score in scores.items()]
-    return "\n".join(lines)
-
-
-def _training(sources: Sequence[Source], facts: Sequence[str], config_yaml: str) -> list[str]:
-    parts = ["## Training", *([" ".join(facts)] if facts else [])]
-    if sources:
-        rows = [f"| {_cell(one.name)} | {_cell(one.about)} | {_cell(one.licence)} |" for one in sources]
-        parts.append("\n".join(["| data | what it is | licence |", "|---|---|---|", *rows]))
-    if config_yaml:
-        fence = _longer_than_any(config_yaml, 3)
-        parts.append(f"{fence}yaml\n{config_yaml.rstrip()}\n{fence}")
-    return parts
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    lines = [head, ["---", *[align] * (len(head) - 1)], *([_cell(text) for text in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _read(path: Path) -> Plain:

@@ -30,6 +30,7 @@ examples:
   embedrun encode HUB_ID_OR_DIR sentences.txt -o vectors.npy
   embedrun encode RUN_DIR reviews.jsonl --field body -o vectors.parquet
   zcat sentences.gz | embedrun encode RUN_DIR - -o vectors.npy"""
+_NORMALIZE = "scale vectors to length 1; else as the model's files say"
 _TEXTS_AT_ONCE = 50_000
 _NUMBERS_AT_ONCE = 2**26  # of the vectors held at a time: 256 MiB
 
@@ -43,11 +44,7 @@ def parser() -> Parser:
         examples=_EXAMPLES,
     )
     add = made.add_argument
-    add(
-        "model",
-        metavar="MODEL",
-        help="hub id, model folder, or finished run (directory, name, latest)",
-    )
+    add("model", metavar="MODEL", help="hub id, model folder, or finished run (directory, name, latest)")
     add("file", nargs="?", metavar="FILE", help="file of texts; - or none: standard input")
     add("-o", "--output", required=True, metavar="OUT", help=".npy: float32, (texts, dim); or .parquet")
     add("--field", metavar="NAME", help="column or field of the text; else text")
@@ -63,11 +60,7 @@ def parser() -> Parser:
     add("--prompt", metavar="TEMPLATE", help="with {text}; else the model's own; '{text}': none")
     add("--pooling", default="auto", metavar="NAME", help="else what the model's files say, else mean")
     add("--first-layer", type=int, choices=(0, 1), help="of --pooling first_last_mean")
-    add(
-        "--normalize",
-        action=argparse.BooleanOptionalAction,
-        help="scale vectors to length 1; else as the model's files say",
-    )
+    add("--normalize", action=argparse.BooleanOptionalAction, help=_NORMALIZE)
     return made
 
 

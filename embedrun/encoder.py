@@ -199,10 +199,8 @@ class Encoder(nn.Module):
         vectors = self.backbone(
             tokens,
             self.pooling,
-            all_layers=self.pooling.all_layers,
             dropout=dropout,
             seeds=seeds,
-            padded_to=self.pooling.padded_to,
             unpadded=unpadded,
         )
         layer = self._layer(training=True)
@@ -280,10 +278,8 @@ class Encoder(nn.Module):
             passes = self.backbone.parts(
                 table.take(np.arange(len(table))),
                 self.pooling,
-                all_layers=self.pooling.all_layers,
                 budget=batch_tokens,
                 most=batch_size,
-                padded_to=self.pooling.padded_to,
                 threads=torch.get_num_threads() if fused else 1,
             )
             with contextlib.closing(passes):

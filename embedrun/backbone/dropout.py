@@ -24,8 +24,8 @@ _NEXT = "leave training.micro_batch_size and training.seeded_dropout null, and t
 def count_from(number: int) -> None:
     """Give the next dropout of the pass this number; does nothing outside `SeededDropout`.
 
-    For a model that repeats a step as often as the longest text of a pass needs: otherwise the number, and so
-    the mask, of every later dropout would depend on the other texts of the pass.
+    For a model that repeats a step as often as the longest text of a pass needs: otherwise the masks of every
+    later dropout would depend on the other texts of the pass.
     """
     if _entered:
         _entered[-1]._calls = number - 1

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from embedrun.backbone.dropout import same_again
 from embedrun.backbone.files import base_of, commit_of, is_here, lacking, locate
 from embedrun.backbone.layers import cut
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, put, recipe, run_of
-from embedrun.config import AdapterConfig
+from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError, EmbedrunError
 from embedrun.runs.search import settle
@@ -218,44 +219,36 @@ class Model(NamedTuple):
     origin: dict[str, str | None]
 
 
-def read_model(
-    name: str,
-    revision: str | None,
-    *,
-    attention: str,
-    dtype: str | None = None,
-    adapter: AdapterConfig | None = None,
-    layers: int | None = None,
-    encodes_only: bool = False,
-) -> Model:
-    """The model of a name; `name` and `revision` are those of `locate`, the other options those of `read`.
+def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
+    """The model that a configuration names.
 
-    With `encodes_only`, `bert` reads what it knows of whole models in float32 with sdpa.
-
-    A checkpoint without a given `dtype` has weights of the type that its run had.
+    With `encodes_only`, `bert` reads what it knows of whole models in float32 with sdpa. A checkpoint without
+    a given `dtype` has weights of the type that its run had.
 
     Raises:
         ConfigError: for a new adapter that does not fit the model, or on a checkpoint.
         DataError: if the model cannot be found or not be read completely.
     """
-    name = settle(name)
-    folder = locate(name, revision)
+    assert config.name is not None
+    name = settle(config.name)
+    folder = locate(name, config.revision)
     origin = {"name": name, "commit": commit_of(folder)}
+    attention, dtype, adapter = config.attention, config.dtype, config.adapter
     if is_checkpoint(folder):
         if adapter is not None:
             raise ConfigError(
                 f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
                 "name the run directory once it has finished"
             )
-        model = _base(folder, attention=attention, dtype=dtype)
-        put(folder, model.model)
-        cut(model.model, layers)
-        return model._replace(origin=origin)
-    whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=layers)
+        found = _base(folder, attention=attention, dtype=dtype)
+        put(folder, found.model)
+        cut(found.model, config.layers)
+        return found._replace(origin=origin)
+    whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=config.layers)
     plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
     light = bert.read(folder, whole) if encodes_only and plain else None
     if light is not None:
-        cut(light[0], layers)
+        cut(light[0], config.layers)
     model, tokenizer = light or whole()
     if adapter is not None:
         # A relative path is valid from here only, and a run directory stands for its model.
@@ -268,21 +261,13 @@ def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
     """The model that the weights of a checkpoint are copied into."""
     run = run_of(checkpoint)
     if (run / "model").is_dir():
-        return read_model(str(run / "model"), None, attention=attention, dtype=dtype)
+        return read_model(BackboneConfig(name=str(run / "model"), attention=attention, dtype=dtype))
     made = recipe(run)
-    start = made.backbone
-    assert start.name is not None, "locate() has asked"
+    start = replace(made.backbone, attention=attention, dtype=dtype or made.backbone.dtype)
     if start.adapter is not None and (lack := adapters.cannot_quantize(start.adapter)):
         raise DataError([f"{checkpoint}: cannot be read on this machine: {problem}" for problem in lack])
-    model = read_model(
-        start.name,
-        start.revision,
-        attention=attention,
-        dtype=dtype or start.dtype,
-        adapter=start.adapter,
-        layers=start.layers,
-    )
-    return model._replace(declared=in_place_of(model.declared, made))
+    found = read_model(start)
+    return found._replace(declared=in_place_of(found.declared, made))
 
 
 def enable(model: "PreTrainedModel") -> None:

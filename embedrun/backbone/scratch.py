@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -29,7 +29,14 @@ def word_pieces(texts: Iterable[str], size: int) -> list[str]:
     Raises:
         ConfigError: if the special tokens and the characters alone are more than `size`.
     """
-    words = _count(texts)
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    normalizer, splitter = BertNormalizer(lowercase=True), BertPreTokenizer()
+    words: Counter[str] = Counter()
+    for text in texts:
+        split = splitter.pre_tokenize_str(normalizer.normalize_str(text))
+        words.update(word for word, _ in split if len(word) <= _LONGEST_WORD)
     characters = sorted(set().union(*words))
     pieces = [*SPECIAL, *characters, *(f"##{character}" for character in characters)]
     if len(pieces) > size:
@@ -40,19 +47,6 @@ def word_pieces(texts: Iterable[str], size: int) -> list[str]:
     # A word of one character is a piece already.
     frequent = sorted((-count, word) for word, count in words.items() if len(word) > 1)
     return pieces + [word for _, word in frequent[: size - len(pieces)]]
-
-
-def _count(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs."""
-    from tokenizers.normalizers import BertNormalizer
-    from tokenizers.pre_tokenizers import BertPreTokenizer
-
-    normalizer, splitter = BertNormalizer(lowercase=True), BertPreTokenizer()
-    words: Counter[str] = Counter()
-    for text in texts:
-        split = splitter.pre_tokenize_str(normalizer.normalize_str(text))
-        words.update(word for word, _ in split if len(word) <= _LONGEST_WORD)
-    return words
 
 
 _WINDOW, _MIN_WINDOW = 256, 16  # tokens; of RAN's released configuration
@@ -80,7 +74,7 @@ def make(
     config = AutoConfig.for_model(**configuration(shape, len(pieces)))
     model = AutoModel.from_config(config, dtype=torch.float32, attn_implementation=attention)
     # Other code passes a model all inputs that its tokenizer lists; a RAN has no token types.
-    inputs: dict[str, Any] = (
+    inputs: dict = (
         {"model_input_names": ["input_ids", "attention_mask"]} if shape.architecture == "ran" else {}
     )
     vocabulary = {piece: index for index, piece in enumerate(pieces)}

@@ -16,6 +16,7 @@ from embedrun.backbone.dropout import SeededDropout
 from embedrun.backbone.unpadded import last_layer, trainable, usable
 from embedrun.batch import Tokens, TokenTable, sent
 from embedrun.errors import ConfigError
+from embedrun.pooling import Pooling
 from embedrun.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -231,8 +232,6 @@ def absolute_positions(model: nn.Module) -> int | None:
     return None
 
 
-Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
-
 # What one more forward pass costs, in tokens: the time of the calls around the arithmetic. Measured on a
 # CPU with a small model. That of CUDA is computed, not measured: with its backward pass a BERT-base in
 # bfloat16 starts about 1,000 kernels, which take a host about 20 ms; 3 microseconds of those are one token.
@@ -365,41 +364,25 @@ class Backbone(nn.Module):
     def forward(
         self,
         tokens: Tokens,
-        pool: Pool,
+        pool: Pooling,
         *,
-        all_layers: bool = False,
         dropout: bool = True,
         seeds: Tensor | None = None,
-        padded_to: int | None = None,
         unpadded: bool = False,
     ) -> Tensor:
         """One vector a text, in the order of `tokens`, ``(texts, dim)``.
 
         Args:
             tokens: on the CPU.
-            pool: vectors of layers ``(texts, tokens, dim)`` each, and mask ``(texts, tokens)``, to
-                ``(texts, dim)``.
-            all_layers: whether `pool` gets the outputs of the embedding layer and of every layer, or of the
-                last layer alone.
+            pool: makes the vectors.
             dropout: False turns it off for this pass; it is off in evaluation mode in any case.
             seeds: int64, ``(texts,)``: the dropout of each text is a function of its seed alone
                 (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
-            padded_to: least number of tokens that `pool` gets of each text; None: no more than needed.
             unpadded: on a processor, whether a pass may do without padding where that is faster.
         """
         model = self.model  # for dropout and gradients, that of transformers
-        mode = contextlib.nullcontext() if dropout else _evaluating(model)
-        with mode:
-            parts = list(
-                self.parts(
-                    tokens,
-                    pool,
-                    all_layers=all_layers,
-                    seeds=seeds,
-                    padded_to=padded_to,
-                    unpadded=unpadded,
-                )
-            )
+        with contextlib.nullcontext() if dropout else _evaluating(model):
+            parts = list(self.parts(tokens, pool, seeds=seeds, unpadded=unpadded))
         if not parts:
             return torch.zeros(0, self.dim, device=self.device)
         order = np.concatenate([index for index, _ in parts])  # (texts,)
@@ -409,13 +392,11 @@ class Backbone(nn.Module):
     def parts(
         self,
         tokens: Tokens,
-        pool: Pool,
+        pool: Pooling,
         *,
-        all_layers: bool = False,
         budget: int | None = None,
         most: int | None = None,
         seeds: Tensor | None = None,
-        padded_to: int | None = None,
         unpadded: bool = False,
         threads: int = 1,
     ) -> Generator[tuple[np.ndarray, Tensor], None, None]:
@@ -430,9 +411,10 @@ class Backbone(nn.Module):
         ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
         starts = np.cumsum(lengths) - lengths  # (texts,)
         # Vectors of padding and of inner layers need a padded pass.
-        flat = padded_to is None and not all_layers and self._without_padding(lengths, seeds, unpadded)
+        last_alone = pool.padded_to is None and not pool.all_layers
+        flat = last_alone and self._without_padding(lengths, seeds, unpadded)
         overhead = _ONE_PASS if flat else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
-        widths = np.maximum(lengths, padded_to or 0)  # (texts,)
+        widths = np.maximum(lengths, pool.padded_to or 0)  # (texts,)
 
         def one(index: np.ndarray) -> tuple[np.ndarray, Tensor]:
             column = np.arange(widths[index].max())  # (width,)
@@ -443,7 +425,7 @@ class Backbone(nn.Module):
             alone = flat and not real.all()
             laid = torch.from_numpy(lengths[index]) if alone else None
             with contextlib.nullcontext() if own is None else SeededDropout(own, self.device, laid):
-                layers, mask = self._run(padded, real, all_layers, alone)
+                layers, mask = self._run(padded, real, pool.all_layers, alone)
             return index, pool(layers, mask)
 
         passes = groups(widths, overhead=overhead, budget=budget, most=most)

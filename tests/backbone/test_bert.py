@@ -147,8 +147,8 @@ def test_what_is_not_known_to_the_letter_is_left_to_transformers(tmp_path, chang
 
 @pytest.mark.parametrize("given", [{"attention": "eager"}, {"dtype": "bfloat16"}])
 def test_another_attention_or_type_of_weights_is_left_to_transformers(given: dict[str, str]):
-    options = {"attention": "sdpa", **given}
-    found = pretrained.read_model(str(minilm_folder()), None, encodes_only=True, **options)  # type: ignore[arg-type]
+    config = BackboneConfig(name=str(minilm_folder()), **given)  # type: ignore[arg-type]
+    found = pretrained.read_model(config, encodes_only=True)
     assert not isinstance(found.model, bert.Bert)
 
 

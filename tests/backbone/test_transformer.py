@@ -20,6 +20,7 @@ from embedrun.backbone.transformer import absolute_positions, groups, token_ids,
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError
+from embedrun.pooling import Pooling
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
 SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)
@@ -34,9 +35,7 @@ def tokens_of(backbone: Backbone, texts: list[str]) -> Tokens:
     return backbone.tokenize(texts).take(np.arange(len(texts)))
 
 
-def mean(layers, mask):
-    weight = mask.unsqueeze(-1).float()
-    return (layers[-1] * weight).sum(1) / weight.sum(1)
+MEAN = Pooling("mean")
 
 
 def test_tokens_carry_the_special_tokens_and_no_padding(tiny):
@@ -62,7 +61,7 @@ def test_gradients_do_not_depend_on_the_groups(tiny, monkeypatch):
     found = []
     for overhead in (0, 10_000):
         monkeypatch.setitem(transformer._OVERHEAD, "cpu", overhead)
-        loss = (factors * tiny(tokens_of(tiny, TEXTS), mean).tanh()).sum()
+        loss = (factors * tiny(tokens_of(tiny, TEXTS), MEAN).tanh()).sum()
         found.append(torch.autograd.grad(loss, weight)[0])
     assert found[0].abs().max() > 0
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)

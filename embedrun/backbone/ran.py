@@ -29,7 +29,6 @@ class RanConfig(PreTrainedConfig):
         window: tokens of a window.
         min_window: tokens; a shorter last window joins the one before it.
         dropout: probability, everywhere.
-        memory_review: whether each layer ends with the memory review, or with a layer norm in its place.
         initializer_range: standard deviation of the initial weights.
         layer_norm_eps: added to a variance.
         pad_token_id: word piece whose vector starts, and stays, at 0.
@@ -45,7 +44,6 @@ class RanConfig(PreTrainedConfig):
     window: int = 256
     min_window: int = 16
     dropout: float = 0.1
-    memory_review: bool = True
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-6
     pad_token_id: int | None = 0
@@ -263,8 +261,7 @@ class RanLayer(GradientCheckpointingLayer):
         self.carry_gate = Gate(dim)
         self.carry_norm = nn.LayerNorm(dim, eps=eps)
         self.dropout = nn.Dropout(config.dropout)
-        self.review = MemoryReview(config) if config.memory_review else None
-        self.output_norm = None if config.memory_review else nn.LayerNorm(dim, eps=eps)
+        self.review = MemoryReview(config)
 
     def forward(self, tokens: Tensor, cell: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
         """The tokens' vectors ``(texts, tokens, dim)``, and the cell after each text's last window.
@@ -276,13 +273,10 @@ class RanLayer(GradientCheckpointingLayer):
         """
         outputs, memory, cell = self._read(tokens, cell, windows)
         self._number_dropouts(step=0)
-        if self.review is not None:
-            alive = [window.alive for window in windows if window.alive is not None]
-            first = memory.new_ones(len(tokens), len(windows) - len(alive), dtype=torch.bool)
-            which = torch.cat([first, *alive], dim=1) if alive else None  # (texts, windows)
-            return self.review(outputs, memory, which), cell
-        assert self.output_norm is not None
-        return self.output_norm(outputs), cell
+        alive = [window.alive for window in windows if window.alive is not None]
+        first = memory.new_ones(len(tokens), len(windows) - len(alive), dtype=torch.bool)
+        which = torch.cat([first, *alive], dim=1) if alive else None  # (texts, windows)
+        return self.review(outputs, memory, which), cell
 
     def _read(self, tokens: Tensor, cell: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs ``(texts, tokens, dim)``, memory ``(texts, windows, dim)``, last cell ``(texts, dim)``."""

@@ -35,16 +35,14 @@ def groups(
 
     Sorted by length, groups are runs of neighbours, and the cost of a cut is
 
-    .. math:: \sum_{g} \bigl(|g| \max_{i \in g} n_i + c \bigr)
+    .. math:: \sum_{g} \bigl(|g| \max_{i \in g} n_i^p + c \bigr)
 
-    with :math:`n_i` the length of text *i* and *c* the overhead. The best cut at changes of length is
-    found exactly, by dynamic programming over the distinct lengths. With `power` 2 the cost of a text is the
-    square of the longest, as that of its attention is.
+    with :math:`n_i` the length of text *i*, *c* the overhead and *p* the power, 2 for attention. The best cut
+    at changes of length is found exactly, by dynamic programming over the distinct lengths.
 
     Args:
         lengths: tokens of each text, ``(texts,)``, >= 1.
-        overhead: cost of one more forward pass, in tokens: small where padding is expensive (a CPU), large
-            where starting a pass is (a CUDA device).
+        overhead: cost of one more forward pass, in tokens.
         budget: padded tokens of a group, at most, unless one text alone is longer; None: no limit.
         most: texts of a group, at most; None: no limit.
 
@@ -63,15 +61,15 @@ def groups(
         cost = least[:end] + width**power * texts + overhead * passes
         start[end] = np.argmin(cost)
         least[end] = cost[start[end]]
-    found: list[np.ndarray] = []
+    cut: list[np.ndarray] = []
     end = len(distinct)
     while end > 0:
         begin = int(start[end])
         run = order[before[begin] : before[end]][::-1]  # longest first
         size = _texts_in_pass(int(distinct[end - 1]), budget, most)
-        found += [run[i : i + size] for i in range(0, len(run), size)]
+        cut += [run[i : i + size] for i in range(0, len(run), size)]
         end = begin
-    return found
+    return cut
 
 
 def _texts_in_pass(width: int, budget: int | None, most: int | None) -> int:
@@ -176,14 +174,9 @@ def scored_length(reads: int, declared: Declared, *, trained: int | None, is_new
     """Tokens of a text that is scored, where no option says so.
 
     Scores of published tables are of whole sentences, whatever length a model was trained on: SentEval and
-    SimCSE do not truncate. So this is all that the model reads, but no more than 512 tokens, or than it is
-    trained on.
-
-    Args:
-        reads: tokens that the model reads by its files.
-        declared: what they say; of a model saved by embedrun, its length is taken as it is.
-        trained: tokens of a training text, where an option says so.
-        is_new: whether the model is made from scratch, so that its configuration says what it reads.
+    SimCSE do not truncate. So this is all that the model `reads` by its files, but no more than 512 tokens,
+    or than it was `trained` on by an option. What embedrun saved says the length itself, as does the
+    configuration of a model that `is_new`.
     """
     if is_new or declared.is_ours:
         return reads
@@ -198,9 +191,8 @@ def longest_text(
 ) -> int:
     """Tokens of a text, special tokens included; longer texts are cut.
 
-    What is `asked` by the configuration wins. What is `declared` by the model's own files comes next, up to
-    the model's positions, since whoever trained it on longer texts than its tokenizer's files say has
-    recorded that there. Without both, it is the smallest of the limits of tokenizer and model.
+    What is `asked` by the configuration wins; then what is `declared` by the model's own files, up to the
+    model's positions; then the smallest of the limits of tokenizer and model.
 
     Raises:
         ConfigError: if more is asked for than the model has absolute positions.
@@ -237,16 +229,14 @@ def absolute_positions(model: nn.Module) -> int | None:
 # bfloat16 starts about 1,000 kernels, which take a host about 20 ms; 3 microseconds of those are one token.
 _OVERHEAD = {"cpu": 32, "cuda": 6000}
 _ONE_PASS = 2**40  # without padding no grouping of texts saves anything
-# Tokens of a pass beyond which a device gains nothing. On a CPU the activations then no longer fit into the
-# caches, and their memory is allocated anew each time. Measured with a small model.
+# Tokens of a pass beyond which a CPU gains nothing: the activations no longer fit into its caches.
 _ENOUGH = {"cpu": 2048}
 # What one more view of texts side by side costs in an unpadded pass, in squares of tokens; likewise.
 _ATTENTION_OVERHEAD = {"cpu": 400, "cuda": 1_000_000}
 # Tokens that an unpadded pass of training must save, each further pass counted as 32, to be no slower.
 # Measured with all-MiniLM-L6-v2 in float32: 32 of 1024 gain nothing, 44 of 152 an eighth, 49 of 1004 a 20th.
 _WORTH_UNPADDING = 32
-# Threads share a pass where there are fewer passes than this for each: the last ones would leave some idle.
-_PASSES_OF_A_THREAD = 4
+_PASSES_OF_A_THREAD = 4  # threads share a pass where there are fewer for each: the last would leave some idle
 _TEXTS_AT_ONCE = 8192  # tokenised in one call, so that a large data set is never held as Python lists
 
 
@@ -333,11 +323,11 @@ class Backbone(nn.Module):
                 part = [prompt.edited(text) for text in part]
             if self.declared.lowercase:
                 part = [self._lower(text) for text in part]
-            found = self._cut(part, length) if prompt is None else self._prompted(part, prompt, length)
+            rows = self._cut(part, length) if prompt is None else self._prompted(part, prompt, length)
             # Without special tokens an empty text has no tokens; one filler token keeps its place.
-            found = [text or [self.filler] for text in found]
-            ids.append(np.fromiter(itertools.chain.from_iterable(found), dtype=np.int32))
-            lengths += [len(text) for text in found]
+            rows = [row or [self.filler] for row in rows]
+            ids.append(np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int32))
+            lengths += [len(row) for row in rows]
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])  # (texts + 1,)
         return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts)
 
@@ -454,10 +444,7 @@ class Backbone(nn.Module):
         flash = self.attention == "flash_attention_2"
         with without_flash(self.encoding) if flash else contextlib.nullcontext():
             output = self.encoding(
-                input_ids=ids,
-                attention_mask=seen,
-                output_hidden_states=all_layers,
-                return_dict=True,
+                input_ids=ids, attention_mask=seen, output_hidden_states=all_layers, return_dict=True
             )
         last = output.last_hidden_state  # (group, width, dim)
         # Some models apply a final norm after their last layer; the last of all layers has it here too.

@@ -68,17 +68,13 @@ def write_card(
         folder: of the model; its `embedrun.json` is read, and what else says how it is used.
         base_model: hub id or folder of the model that training started from; None: none. Of a folder only
             the last part of its name is written.
-        dataset: what it was trained on; empty: not known.
-        scores: by the key of `results.json`, ``"sts/avg/spearman"``; correlations and accuracies x 100.
-        config_yaml: the resolved configuration; empty: not known.
+        dataset: what it was trained on, and `config_yaml` the resolved configuration; empty: not known.
+        scores: by the key of `results.json`, ``"sts/avg/spearman"``; `baseline` are those before training.
         base_is_local: whether `base_model` is a folder; None: as its name looks.
-        citations: one line each, of the methods used.
-        bibtex: entries of the papers of these.
+        citations: one line each, of the methods used; `bibtex` are entries of their papers.
         hub_ids: ids on the hub of evaluation data sets, by the name that the scores have.
         license: identifier as the hub knows it; None: not stated.
-        baseline: the same scores before training.
-        facts: sentences on the training.
-        contamination: sentences on evaluation rows that the model has seen.
+        facts: sentences on the training, and `contamination` on evaluation rows that the model has seen.
         repo_id: of the model on the hub; None: not known.
     """
     own, baseline = _read(folder / "embedrun.json"), baseline or {}

@@ -59,11 +59,8 @@ def write_model(
 
     Args:
         folder: must not exist, or be empty; the caller publishes it whole.
-        pooling: our name of it.
-        first_layer: of `first_last_mean`.
-        max_length: tokens of a text.
-        lowercase: whether texts are lower-cased before the tokenizer.
-        padded_to: of the poolings that average over padding.
+        pooling: our name of it; `first_layer` and `padded_to` are its options.
+        lowercase: whether texts are lower-cased before the tokenizer, which cuts them to `max_length` tokens.
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
         prompt: around every text. sentence-transformers supports only what stands before a text.
         named: prompts that it puts before a text on request, by name.

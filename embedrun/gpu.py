@@ -45,9 +45,7 @@ class Compute:
     def products(self) -> Iterator[None]:
         """The precision of float32 matrix products, for a backward pass through the backbone.
 
-        What `autocast` has computed in 16 bits in the forward pass is so in the backward pass too.
-        TensorFloat-32, though, is a setting of the process that affects every product within it, forward or
-        backward, and that must not reach losses and evaluation.
+        TensorFloat-32 is a setting of the process, which must not reach losses and evaluation.
         """
         if self.precision != "tf32":
             yield

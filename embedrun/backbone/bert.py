@@ -57,6 +57,7 @@ _WORDS_OF_NO_EFFECT = {
     "pad_to_multiple_of", "pad_token_type_id", "padding_side", "special_tokens_map_file", "stride",
     "strip_accents", "tokenize_chinese_chars", "tokenizer_class", "truncation_strategy",
 }  # fmt: skip
+_PROBED = 64  # tokens of a tokenizer
 _NO_LIMIT = int(1e30)  # tokens, as transformers says it
 
 
@@ -183,12 +184,14 @@ def read(folder: Path, whole: Whole) -> tuple[Bert, Words] | None:
     try:
         config = _config(_json(folder / "config.json"))
         words = None if config is None else _words(folder, config.vocab_size)
-        model = None if config is None or words is None else _with_weights(config, folder, whole)
+        if config is None or words is None:
+            return None
+        model = _with_weights(config, folder, whole)
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception:  # files from anywhere fail in any way; whoever reads them next says so
         return None
-    return None if model is None or words is None else (model, words)
+    return None if model is None else (model, words)
 
 
 def complete(model: Bert) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
@@ -214,9 +217,8 @@ def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set
 
 
 def _config(given: dict[str, Any]) -> SimpleNamespace | None:
-    sizes: dict[str, Any] = {
-        name: given.get(name, {"type_vocab_size": 2, "layer_norm_eps": 1e-12}.get(name)) for name in _SIZES
-    }
+    defaults = {"type_vocab_size": 2, "layer_norm_eps": 1e-12}
+    sizes: dict[str, Any] = {name: given.get(name, defaults.get(name)) for name in _SIZES}
     fits = all(type(sizes[name]) is kind for name, kind in _SIZES.items())
     if not fits or "hidden_act" not in given or not _known(given, _FIXED, {*_SIZES, *_OF_NO_EFFECT}):
         return None
@@ -276,7 +278,20 @@ def _words(folder: Path, rows: int) -> Words | None:
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
     )
+    if not knows_words(backend, set(special.values()), vocabulary[_SPECIAL["unk_token"]]):
+        return None
     return Words(backend, options.get("model_max_length", _NO_LIMIT))
+
+
+def knows_words(backend: "Tokenizer", special: set[int], unknown: int | None) -> bool:
+    """Whether to a tokenizer any word is known of those that it has itself, evenly spread.
+
+    Its own, since to a tokenizer of another script or of proteins every English word may be unknown.
+    """
+    size = backend.get_vocab_size()
+    places = set(range(0, size, max(1, size // _PROBED))) - special
+    encoded = backend.encode_batch([backend.decode([place]) for place in places], add_special_tokens=False)
+    return any(unknown not in one.ids and set(one.ids) - special for one in encoded)
 
 
 def _content(value: Any) -> Any:

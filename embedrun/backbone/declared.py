@@ -70,17 +70,16 @@ def held(path: Path, schema: type[T], data: Plain, under: str = "") -> T:
 SCHEMA = 2  # of embedrun.json
 OWN_FILE, RUN_FILE = "embedrun.json", "config.yaml of its run"
 
-# Modes of sentence-transformers' Pooling, by their key in its old configuration files.
+# Our names of the modes of sentence-transformers' Pooling, by their key in its old configuration files.
 _OLD_MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
+    "pooling_mode_weightedmean_tokens": "weighted_mean",
+    "pooling_mode_lasttoken": "last_token",
 }
-# Modes that have another name here.
-_OURS = {"weightedmean": "weighted_mean", "lasttoken": "last_token"}
+_NEW_MODES = {"weightedmean": "weighted_mean", "lasttoken": "last_token"}  # others have our names
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _SETTINGS = "sentence_*_config.json"  # old versions of sentence-transformers named it by the model
 _PROMPTS = "config_sentence_transformers.json"
@@ -259,12 +258,12 @@ def _prefix(folder: Path) -> Prompt | None:
 
 def _mode(config: Plain) -> str:
     """The pooling's name; several modes, which are concatenated there, are joined by `+`."""
-    if "pooling_mode" in config:  # since version 6: a name or a list of names
-        mode = config["pooling_mode"]
-        modes = [mode] if isinstance(mode, str) else mode
+    mode = config.get("pooling_mode")  # since version 6: a name or a list of names
+    if mode is None:
+        modes = [ours for key, ours in _OLD_MODES.items() if config.get(key)] or ["mean"]
     else:
-        modes = [mode for key, mode in _OLD_MODES.items() if config.get(key)] or ["mean"]
-    return "+".join(_OURS.get(mode, mode) for mode in modes)
+        modes = [_NEW_MODES.get(one, one) for one in ([mode] if isinstance(mode, str) else mode)]
+    return "+".join(modes)
 
 
 def _is_head(place: Path) -> bool:

@@ -5,16 +5,16 @@ The rest is in the run directory: in `model/` once the run has finished, else in
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
 from torch import nn
 
-from embedrun.backbone.declared import RUN_FILE, Declared
+from embedrun.backbone.declared import RUN_FILE, Declared, held
 from embedrun.backbone.transformer import USUAL
-from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
+from embedrun.config import BackboneConfig, EvaluationConfig, PoolingConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import as_written, read_json, sha256
 from embedrun.prompt import in_use, of
@@ -92,10 +92,6 @@ def put(checkpoint: Path, model: nn.Module) -> None:
         )
 
 
-_TRAINING_HEAD = "cls_mlp"
-_GROUPS = ("backbone", "pooling", "evaluation")  # of a `Recipe`
-
-
 @dataclass(frozen=True)
 class Recipe:
     """The options behind an encoder; prompt and length in use are among those of `evaluation`."""
@@ -107,17 +103,14 @@ class Recipe:
     @property
     def drops_head(self) -> bool:
         """Whether a layer behind the pooling is there for training alone."""
-        return self.pooling.name == _TRAINING_HEAD and not self.pooling.keep_head
+        return self.pooling.name == "cls_mlp" and not self.pooling.keep_head
 
 
 def recipe(run: Path) -> Recipe:
     """The recipe in a run's `config.yaml`; DataError if it is unreadable or of another version's options."""
-    path, plain = run / "config.yaml", RunFiles(run).config
-    checker = Checker()
-    made = checker.build(Recipe, {name: plain[name] for name in _GROUPS if name in plain})
-    if made is None:
-        raise DataError([f"{path}: {problem}" for problem in checker.problems])
-    return made
+    plain = RunFiles(run).config
+    groups = {each.name: plain[each.name] for each in fields(Recipe) if each.name in plain}
+    return held(run / "config.yaml", Recipe, groups)
 
 
 def in_place_of(base: Declared, made: Recipe) -> Declared:

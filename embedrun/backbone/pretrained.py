@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("embedrun")
 _MOST_SAID = 500  # letters
 _LEAST = 0.5  # tokens to rows: models have more rows, to be divisible by 128, a tenth at most
-_PROBED = 64  # tokens of a tokenizer, evenly spread
 
 
 def read(
@@ -47,15 +46,13 @@ def read(
     Args:
         folder: with `config.json`, weights (safetensors) and tokenizer files; or with an adapter and the
             name of its base model.
-        attention: ``sdpa``, ``flash_attention_2``, or ``eager``, which also stands in where a model has no
-            sdpa.
+        attention: ``sdpa``, ``flash_attention_2``, or ``eager``, which also stands in for a lacking sdpa.
         dtype: of the weights; None: float32, and for an adapter's base the type it was trained on.
         adapter: add a new one; None: only what the folder has.
         layers: keep the first so many, once all are read; None: all.
 
     Raises:
-        ConfigError: for a new adapter that does not fit the model, or beside another one; for `layers` that
-            the model does not have.
+        ConfigError: for a new adapter or `layers` that do not fit the model.
         DataError: if the folder needs code of its own, or cannot be read completely, its tokenizer included.
     """
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
@@ -74,21 +71,25 @@ def read(
         tokenizer = read_tokenizer(of_tokenizer, getattr(model.config, "vocab_size", None))
         if base is not None:
             adapters.read(model, folder)
-    # Most poolings do without BERT's pooler, and checkpoints trained without it lack it.
-    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
-    if missing:
-        raise DataError(
-            f"{weights}: the weights lack {len(missing)} of the model's tensors ({', '.join(missing[:3])}), "
-            "which would be random; download the folder again, or name another"
-        )
-    if report["missing_keys"]:
-        model.pooler.is_random = True  # nobody may pool with it
-    if model.config.is_encoder_decoder:
-        raise DataError(f"{weights}: {model.config.model_type} has a decoder; not supported")
+    _check_whole(model, weights, report["missing_keys"])
     cut(model, layers)
     if adapter is not None:
         adapters.add(model, adapter)
     return model, tokenizer
+
+
+def _check_whole(model: Any, folder: Path, absent: Collection[str]) -> None:
+    # Most poolings do without BERT's pooler, and checkpoints trained without it lack it.
+    missing = sorted(name for name in absent if not name.startswith("pooler."))
+    if missing:
+        raise DataError(
+            f"{folder}: the weights lack {len(missing)} of the model's tensors ({', '.join(missing[:3])}), "
+            "which would be random; download the folder again, or name another"
+        )
+    if absent:
+        model.pooler.is_random = True  # nobody may pool with it
+    if model.config.is_encoder_decoder:
+        raise DataError(f"{folder}: {model.config.model_type} has a decoder; not supported")
 
 
 @contextlib.contextmanager
@@ -105,7 +106,7 @@ def readable(folder: Path, what: str) -> Iterator[None]:
 
 def _load(
     folder: Path, attention: str, dtype: str, adapter: AdapterConfig | None
-) -> "tuple[PreTrainedModel, Mapping[str, Collection[str]]]":
+) -> tuple[Any, Mapping[str, Collection[str]]]:
     from transformers import AutoConfig, AutoModel
 
     local = {"trust_remote_code": False, "local_files_only": True}
@@ -129,9 +130,6 @@ def _load(
         model, report = get(attn_implementation="eager")
     # A decoder would keep keys and values for the next word, which never comes.
     model.config.use_cache = False
-    if model.config.model_type == "modernbert":
-        # Some versions of transformers compile it unasked, which fails or stalls where lengths vary.
-        model.config.reference_compile = False
     return model, report
 
 
@@ -154,8 +152,7 @@ def read_tokenizer(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
     makes a tokenizer to which every word is unknown, or that gives no tokens at all.
 
     Raises:
-        DataError: if files are missing or cannot be read, or they make a tokenizer that knows no word, or
-            belong to another model.
+        DataError: if files are missing or cannot be read, or make a tokenizer that knows too little.
     """
     from transformers import AutoTokenizer
 
@@ -163,32 +160,19 @@ def read_tokenizer(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
         raise DataError(problem)
     with readable(folder, "a tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    if problem := _tokenizer_problem(tokenizer, rows):
+    problem = None
+    if rows is not None and len(tokenizer) < _LEAST * rows:
+        problem = f"its tokenizer has {len(tokenizer):,} tokens, and the model has vectors for {rows:,}"
+    elif tokenizer.is_fast:
+        special = set(tokenizer.all_special_ids)
+        if not bert.knows_words(tokenizer.backend_tokenizer, special, tokenizer.unk_token_id):
+            problem = "to its tokenizer every word is unknown, so that all texts would be alike"
+    if problem is not None:
         raise DataError(
             f"{folder}: {problem}: tokenizer files are missing, cut off or another model's; copy or download "
             "the folder again, or name another"
         )
     return tokenizer
-
-
-def _tokenizer_problem(tokenizer: "PreTrainedTokenizerBase", rows: int | None) -> str | None:
-    """What is wrong with the tokens of the tokenizer's own words.
-
-    Its own, since to a tokenizer of another script or of proteins every English word may be unknown.
-    """
-    if rows is not None and len(tokenizer) < _LEAST * rows:
-        return f"its tokenizer has {len(tokenizer):,} tokens, and the model has vectors for {rows:,}"
-    special = set(tokenizer.all_special_ids)
-    probed = set(range(0, len(tokenizer), max(1, len(tokenizer) // _PROBED))) - special
-    tokens = [token for token in tokenizer.convert_ids_to_tokens(sorted(probed)) if token]
-    texts = [tokenizer.convert_tokens_to_string([token]) for token in tokens]
-    ids = [set(text) for text in tokenizer([*texts, "a"])["input_ids"]]
-    if not any(tokenizer.unk_token_id not in text and text - special for text in ids[:-1]):
-        return "to its tokenizer every word is unknown, so that all texts would be alike"
-    # Models are in use whose vocabulary has words beyond that no text has.
-    if rows is not None and (last := max(set().union(*ids))) >= rows:
-        return f"its tokenizer gives texts the token {last:,}, and the model has vectors for {rows:,}"
-    return None
 
 
 @contextlib.contextmanager
@@ -240,10 +224,10 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
                 f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
                 "name the run directory once it has finished"
             )
-        found = _base(folder, attention=attention, dtype=dtype)
-        put(folder, found.model)
-        cut(found.model, config.layers)
-        return found._replace(origin=origin)
+        base = _base_of_checkpoint(folder, config)
+        put(folder, base.model)
+        cut(base.model, config.layers)
+        return base._replace(origin=origin)
     whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=config.layers)
     plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
     light = bert.read(folder, whole) if encodes_only and plain else None
@@ -252,22 +236,23 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
     model, tokenizer = light or whole()
     if adapter is not None:
         # A relative path is valid from here only, and a run directory stands for its model.
-        base = str(folder.resolve()) if is_here(name) else name
-        adapters.name_base(model, name=base, revision=origin["commit"])
+        place = str(folder.resolve()) if is_here(name) else name
+        adapters.name_base(model, name=place, revision=origin["commit"])
     return Model(model, tokenizer, declared.read(folder), origin)
 
 
-def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
+def _base_of_checkpoint(checkpoint: Path, config: BackboneConfig) -> Model:
     """The model that the weights of a checkpoint are copied into."""
     run = run_of(checkpoint)
     if (run / "model").is_dir():
-        return read_model(BackboneConfig(name=str(run / "model"), attention=attention, dtype=dtype))
+        start = BackboneConfig(name=str(run / "model"), attention=config.attention, dtype=config.dtype)
+        return read_model(start)
     made = recipe(run)
-    start = replace(made.backbone, attention=attention, dtype=dtype or made.backbone.dtype)
+    start = replace(made.backbone, attention=config.attention, dtype=config.dtype or made.backbone.dtype)
     if start.adapter is not None and (lack := adapters.cannot_quantize(start.adapter)):
         raise DataError([f"{checkpoint}: cannot be read on this machine: {problem}" for problem in lack])
-    found = read_model(start)
-    return found._replace(declared=in_place_of(found.declared, made))
+    base = read_model(start)
+    return base._replace(declared=in_place_of(base.declared, made))
 
 
 def enable(model: "PreTrainedModel") -> None:
@@ -284,8 +269,6 @@ def enable(model: "PreTrainedModel") -> None:
             f"training.gradient_checkpointing: this model ({model.config.model_type}) cannot; leave it "
             "false, and lower training.micro_batch_size for less memory"
         )
-    # Renamed in the course of transformers 5. It also lets gradients in at the embeddings, which are frozen
-    # under an adapter.
-    switch = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    # The reentrant way loses the gradient of an adapter, and takes no context.
-    switch({"use_reentrant": False, "context_fn": same_again})
+    # It also lets gradients in at the embeddings, which are frozen under an adapter. The reentrant way loses
+    # the gradient of an adapter, and takes no context.
+    model.activation_checkpointing_enable({"use_reentrant": False, "context_fn": same_again})

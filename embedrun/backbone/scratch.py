@@ -68,8 +68,8 @@ def make(
 
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
 
-    if found := problems(shape):
-        raise ConfigError(found)
+    if wrong := problems(shape):
+        raise ConfigError(wrong)
     pieces = word_pieces(texts, shape.vocabulary)
     config = AutoConfig.for_model(**configuration(shape, len(pieces)))
     model = AutoModel.from_config(config, dtype=torch.float32, attn_implementation=attention)
@@ -91,9 +91,8 @@ def configuration(shape: ScratchConfig, vocabulary: int) -> Plain:
         "num_attention_heads": shape.heads,
     }
     if shape.architecture == "ran":
-        windows = {"window": _window(shape), "min_window": _min_window(shape)}
-        kind = {"model_type": "embedrun_ran", "head_size": _head_size(shape), "dropout": shape.dropout}
-        return {**kind, **both, **windows}
+        kind = {"model_type": "embedrun_ran", "dropout": shape.dropout}
+        return {**kind, **both, **_of_ran(shape)}
     return {
         "model_type": "bert",
         **both,
@@ -104,37 +103,31 @@ def configuration(shape: ScratchConfig, vocabulary: int) -> Plain:
     }
 
 
+def _of_ran(shape: ScratchConfig) -> dict[str, int]:
+    window = shape.window or _WINDOW
+    return {
+        "head_size": shape.head_size or shape.width // shape.heads,
+        "window": window,
+        "min_window": shape.min_window or min(_MIN_WINDOW, window),
+    }
+
+
 def problems(shape: ScratchConfig) -> list[str]:
     """What is wrong with a shape, beyond what each option's own range says."""
     where = "backbone.scratch"
-    ran = shape.architecture == "ran"
-    found = [
+    is_ran, of_ran = shape.architecture == "ran", _of_ran(shape)
+    wrong = [
         f"{where}.{name}: only architecture=ran has one, got {value}; leave it null"
-        for name in ("head_size", "window", "min_window")
-        if (value := getattr(shape, name)) is not None and not ran
+        for name in of_ran
+        if (value := getattr(shape, name)) is not None and not is_ran
     ]
+    head, window, min_window = of_ran.values()
     if shape.head_size is None and shape.width % shape.heads:
-        found.append(
+        wrong.append(
             f"{where}.heads: {shape.heads} heads do not divide a width of {shape.width}; choose a divisor"
         )
-    elif ran and _head_size(shape) % 2:
-        found.append(
-            f"{where}.head_size: must be even in a RAN, got {_head_size(shape)}; null is width by heads"
-        )
-    if ran and _min_window(shape) > _window(shape):
-        found.append(
-            f"{where}.min_window: must be at most {where}.window ({_window(shape)}), got {_min_window(shape)}"
-        )
-    return found
-
-
-def _head_size(shape: ScratchConfig) -> int:
-    return shape.head_size or shape.width // shape.heads
-
-
-def _window(shape: ScratchConfig) -> int:
-    return shape.window or _WINDOW
-
-
-def _min_window(shape: ScratchConfig) -> int:
-    return shape.min_window or min(_MIN_WINDOW, _window(shape))
+    elif is_ran and head % 2:
+        wrong.append(f"{where}.head_size: must be even in a RAN, got {head}; null is width by heads")
+    if is_ran and min_window > window:
+        wrong.append(f"{where}.min_window: must be at most {where}.window ({window}), got {min_window}")
+    return wrong

@@ -97,9 +97,9 @@ def token_ids(
 ) -> list[list[int]]:
     """Token ids of ``before + text + after``, special tokens included, as of one whole string.
 
-    From a string of more than `max_length` tokens, special ones included, the end of the text is cut, at the
-    end of a token, so that as much of it is kept as fits with the whole prompt. So prompt and special tokens
-    are complete for every text, and a model never sees a string that could not have been written out.
+    Of a string of more than `max_length` tokens, special ones included, the end of the text is cut, at the
+    end of a token, so that as much of it is kept as fits with the whole prompt. A model never sees a string
+    that could not have been written out.
 
     Raises:
         ConfigError: if the prompt leaves no token for the text, or the tokenizer gives no token offsets.

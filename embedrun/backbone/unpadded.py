@@ -49,14 +49,8 @@ def _is_usual(model: Any) -> bool:
         and not getattr(config, "is_decoder", False)
         and getattr(config, "is_causal", None) is None
         and "forward" not in vars(model)  # replaced, as in a compiled model
-        and not (model.training and _computes_again(model))
+        and not (model.training and model.is_activation_checkpointing)
     )
-
-
-def _computes_again(model: "PreTrainedModel") -> bool:
-    # Renamed in the course of transformers 5.
-    now = getattr(model, "is_activation_checkpointing", None)
-    return model.is_gradient_checkpointing if now is None else now
 
 
 def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[np.ndarray]) -> Tensor:

@@ -29,11 +29,11 @@ def test_a_tokenizer_that_knows_none_of_its_own_words_is_refused(tmp_path, words
         pretrained.read_tokenizer(of_words(tmp_path, words), None)
 
 
-def test_a_word_beyond_the_models_vectors_is_refused(tmp_path):
+def test_a_tokenizer_of_another_model_is_refused(tmp_path):
     folder = of_words(tmp_path, ["a", "b", "##c", "d"])  # 5 marks before them
     assert len(pretrained.read_tokenizer(folder, 9)) == 9
-    with pytest.raises(DataError, match="gives texts the token 8, and the model has vectors for 8:"):
-        pretrained.read_tokenizer(folder, 8)
+    with pytest.raises(DataError, match="its tokenizer has 9 tokens, and the model has vectors for 19:"):
+        pretrained.read_tokenizer(folder, 19)
 
 
 def test_a_folder_without_tokenizer_files_is_refused(tmp_path):

@@ -1,19 +1,33 @@
 """The model card: what a model is, how it is used, what it scores, what it was made of."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from embedrun.console import before_training, clean, decimals, number, score_text
 from embedrun.export import NEAREST
 from embedrun.files import Plain, read_json
 
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _SPLITS = {"dev": "validation", "test": "test"}  # as the hub calls them
+_CORRELATIONS = ("spearman", "pearson")
+_TASKS = {
+    **dict.fromkeys(_CORRELATIONS, "sentence-similarity"),
+    **dict.fromkeys(("accuracy", "f1"), "text-classification"),
+}
+_ADAPTER = "adapter_config.json"
 _MOST_ROWS = 40  # scores of one suite; of one with more the averages alone are shown
 _SCORES = "Suite, task and metric; correlations and accuracies times 100."
+_BY_HAND = (
+    "embedrun does it by itself, and cuts a long text, not the prompt. sentence-transformers knows only "
+    "words before a text, so that there it is done by hand, and a long text loses the end of the prompt."
+)
 _TRANSFORMERS = (
     "transformers loads the folder with `AutoModel` and `AutoTokenizer`; pooling and normalisation are then "
     "yours to do, as `embedrun.json` says."
@@ -54,102 +68,99 @@ def write_card(
         folder: of the model; its `embedrun.json` is read, and what else says how it is used.
         base_model: hub id or folder of the model that training started from; None: none. Of a folder only
             the last part of its name is written.
-        dataset: what it was trained on; empty: not known.
-        scores: by the key of `results.json`, ``"sts/avg/spearman"``; correlations and accuracies x 100.
-        config_yaml: the resolved configuration; empty: not known.
+        dataset: what it was trained on, and `config_yaml` the resolved configuration; empty: not known.
+        scores: by the key of `results.json`, ``"sts/avg/spearman"``; `baseline` are those before training.
         base_is_local: whether `base_model` is a folder; None: as its name looks.
-        citations: one line each, of the methods used.
-        bibtex: entries of the papers of these.
+        citations: one line each, of the methods used; `bibtex` are entries of their papers.
         hub_ids: ids on the hub of evaluation data sets, by the name that the scores have.
         license: identifier as the hub knows it; None: not stated.
-        baseline: the same scores before training.
-        facts: sentences on the training.
-        contamination: sentences on evaluation rows that the model has seen.
+        facts: sentences on the training, and `contamination` on evaluation rows that the model has seen.
         repo_id: of the model on the hub; None: not known.
     """
-    own = _read(folder / "embedrun.json")
+    own, baseline = _read(folder / "embedrun.json"), baseline or {}
     local = base_model is not None and (is_local(base_model) if base_is_local is None else base_is_local)
-    results = _model_index(_line(title), scores, hub_ids or {})
-    head = _head(folder, None if local else base_model, license, sources, results)
+    sizes = Counter(key.partition("/")[0] for key in scores)
+    scores = {
+        key: score
+        for key, score in scores.items()
+        if sizes[key.partition("/")[0]] <= _MOST_ROWS or key.split("/")[1] == "avg"
+    }
+    head = _head(
+        adapted=(folder / _ADAPTER).is_file(),
+        base_model=None if local else base_model,
+        license=license,
+        datasets=list(dict.fromkeys(source.hub for source in sources if source.hub)) or None,
+        eval_results=_eval_results(scores, hub_ids or {}) or None,
+        model_name=_line(title),
+    )
     parts = [head, f"# {_line(title)}", _about(own, base_model, local, dataset)]
-    parts += ["## Use", *_use(folder, own, repo_id)]
-    if rows := _score_rows(scores, baseline or {}, own.get("pooling")):
-        parts += ["## Scores", _SCORES, rows]
+    parts += ["## Use", *_use(folder, own, repo_id or "FOLDER")]
+    if scores:
+        # Those before training are of the same pooling.
+        before = [before_training(own.get("pooling"))] if baseline else []
+        rows = [
+            [key, *([score_text(key, baseline.get(key))] if baseline else []), score_text(key, score)]
+            for key, score in scores.items()
+        ]
+        columns = ["score", *before, "trained" if before else "value"]
+        parts += ["## Scores", _SCORES, _table(columns, rows, "---:")]
     if contamination:
         parts += ["## Evaluation rows in the training data", _list(contamination)]
-    parts += _training(sources, facts, config_yaml)
+    if sources or facts or config_yaml:
+        parts += ["## Training", *([" ".join(facts)] if facts else [])]
+    if sources:
+        data = [[source.name, source.about, source.licence] for source in sources]
+        parts.append(_table(["data", "what it is", "licence"], data, "---"))
+    if config_yaml:
+        fence = _longer_than_any(config_yaml, 3)
+        parts.append(f"{fence}yaml\n{config_yaml.rstrip()}\n{fence}")
     if citations:
         parts += ["## Citation", _list(citations)]
     if bibtex:
         parts.append("```bibtex\n" + "\n\n".join(bibtex) + "\n```")
-    if repo_id is not None:
-        parts += ["## Publishing", f"```bash\nhf upload {repo_id} .\n```"]
     # Names, prompts and options come from files of others.
     (folder / "README.md").write_text(clean("\n\n".join(parts)) + "\n", encoding="utf-8")
 
 
-def _head(
-    folder: Path,
-    base_model: str | None,
-    license: str | None,
-    sources: Sequence[Source],
-    results: Sequence[Plain],
-) -> str:
+def _head(*, adapted: bool, **given: Any) -> str:
     """The part that the hub reads."""
-    import yaml
+    from huggingface_hub import ModelCardData
 
-    adapted = (folder / "adapter_config.json").is_file()
-    head: dict[str, object] = {
-        "library_name": "sentence-transformers",
-        "pipeline_tag": "sentence-similarity",
-        "tags": [*_TAGS, *(["peft", "lora"] if adapted else [])],
-    }
-    hub = list(dict.fromkeys(source.hub for source in sources if source.hub))
-    known = (
-        ("base_model", base_model),
-        ("license", license),
-        ("datasets", hub),
-        ("model-index", list(results)),
+    data = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=[*_TAGS, *(["peft", "lora"] if adapted else [])],
+        **given,
     )
-    head |= {key: value for key, value in known if value}
-    return f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---"
+    return f"---\n{data.to_yaml()}\n---"
 
 
-def _model_index(title: str, scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> list[Plain]:
-    """The scores that the card shows, as the hub's `model-index` has them: by task, data set, metric."""
+def _eval_results(scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> "list[EvalResult]":
+    """The scores as the hub has them: by task, data set, and metric as sentence-transformers calls it."""
     from huggingface_hub import EvalResult
-    from huggingface_hub.repocard_data import eval_results_to_model_index
 
-    found = []
-    for key in _shown(scores):
+    results = []
+    for key, score in scores.items():
         *names, metric = key.split("/")
-        value = number(scores[key])
+        value = number(score)
         if value is None or not names:
             continue
         # stsb_dev/spearman and sts/stsb/spearman are both of STS-B.
         name, under, split = names[-1].rpartition("_")
         name, split = (name, _SPLITS[split]) if under and split in _SPLITS else (names[-1], None)
-        kind, metric_type = _kind(metric)
-        found.append(
+        kind, of_cosine, rest = metric.partition("_")
+        results.append(
             EvalResult(
-                task_type=kind,
+                task_type=_TASKS.get(kind if kind in _CORRELATIONS else metric, "feature-extraction"),
                 dataset_type=hub_ids.get(name, "-".join(names)),
                 dataset_name=" ".join(names),
                 dataset_split=split,
-                metric_type=metric_type,
+                metric_type=f"{kind}_cosine{of_cosine}{rest}" if kind in _CORRELATIONS else metric,
                 metric_name=f"{metric}, times 100" if decimals(key) == 2 else metric,
                 metric_value=round(value, 4),
             )
         )
-    return list(eval_results_to_model_index(title, found)) if found else []
-
-
-def _kind(metric: str) -> tuple[str, str]:
-    """The task of a metric, and the metric as sentence-transformers calls it in its cards."""
-    name, under, rest = metric.partition("_")
-    if name in ("spearman", "pearson"):
-        return "sentence-similarity", f"{name}_cosine{under}{rest}"
-    return ("text-classification" if name in ("accuracy", "f1") else "feature-extraction"), metric
+    return results
 
 
 def is_local(name: str) -> bool:
@@ -172,8 +183,8 @@ def _about(own: Plain, base_model: str | None, local: bool, dataset: str) -> str
     return " ".join(said)
 
 
-def _use(folder: Path, own: Plain, repo_id: str | None) -> list[str]:
-    name = repo_id or "FOLDER"
+def _use(folder: Path, own: Plain, name: str) -> list[str]:
+    """How vectors are made of texts with each library, and what the other libraries do otherwise."""
     prompt = own.get("prompt")
     plain = prompt is None or (folder / "config_sentence_transformers.json").is_file()
     texts = '["a sentence", "another one"]'
@@ -185,27 +196,13 @@ def _use(folder: Path, own: Plain, repo_id: str | None) -> list[str]:
         f'{said}vectors = SentenceTransformer("{name}").encode({filled})\n```',
         _TRANSFORMERS,
     ]
-    return [*parts, *_prompt_notes(own, plain), *_other_notes(folder, own)]
-
-
-def _prompt_notes(own: Plain, plain: bool) -> list[str]:
-    prompt, edit = own.get("prompt"), own.get("text_edit")
-    if prompt is None:
-        return []
-    tick = "`" * (1 + max((len(run) for run in _ticks(prompt)), default=0))
-    # A blank line would end the code, and what follows it would be read as Markdown and HTML.
-    said = f"Every text is put into the prompt {tick} {_line(prompt)} {tick}."
-    if plain:
-        return [f"{said} Both libraries do it by themselves."]
-    said += (
-        " embedrun does it by itself, and cuts a long text, not the prompt. sentence-transformers knows only "
-        "words before a text, so that there it is done by hand, and a long text loses the end of the prompt."
-    )
-    if edit:
-        said += (
-            f" embedrun also edits the text before (`{edit}`, in `embedrun/prompt.py`); by hand it is not."
-        )
-    return [said]
+    if prompt is not None:
+        # A blank line would end the code, and what follows it would be read as Markdown and HTML.
+        tick = _longer_than_any(prompt, 1)
+        does = "Both libraries do it by themselves." if plain else _BY_HAND
+        edit = f" embedrun also edits the text before (`{own['text_edit']}`)." if own.get("text_edit") else ""
+        parts.append(f"Every text is put into the prompt {tick} {_line(prompt)} {tick}. {does}{edit}")
+    return [*parts, *_other_notes(folder, own)]
 
 
 def _other_notes(folder: Path, own: Plain) -> list[str]:
@@ -217,57 +214,19 @@ def _other_notes(folder: Path, own: Plain) -> list[str]:
             f"{own['padded_to']} tokens a text. sentence-transformers has no such pooling: there the model "
             f"has `{NEAREST[own['pooling']]}`, and other vectors."
         )
-    kind = str(_read(folder / "config.json").get("model_type", ""))
-    if kind.startswith("embedrun"):
+    if str(_read(folder / "config.json").get("model_type")).startswith("embedrun"):
         notes.append(
             "Its architecture comes with embedrun: `import embedrun.backbone.ran` before any other loads it."
         )
-    if (folder / "adapter_config.json").is_file():
-        base = str(_read(folder / "adapter_config.json").get("base_model_name_or_path"))
-        named = _line(Path(base).name if is_local(base) else base)
-        notes.append(
-            f"The folder holds an adapter (LoRA); loading it needs peft and its base model, `{named}`."
-        )
+    if base := _read(folder / _ADAPTER).get("base_model_name_or_path"):
+        name = _line(Path(base).name if is_local(base) else base)
+        notes.append(f"The folder holds a LoRA adapter; loading it needs peft and its base model, `{name}`.")
     return notes
 
 
-def _shown(scores: Mapping[str, float]) -> list[str]:
-    """The keys of the scores that a card has; of a suite with very many, those of the averages."""
-    suites: dict[str, list[str]] = {}
-    for key in scores:
-        suites.setdefault(key.partition("/")[0], []).append(key)
-    return [
-        key for own in suites.values() for key in own if len(own) <= _MOST_ROWS or key.split("/")[1] == "avg"
-    ]
-
-
-def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
-    """A table, with the scores before training, of the same pooling, where there are any."""
-    shown = _shown(scores)
-    if not shown:
-        return ""
-    if not baseline:
-        rows = [f"| {_cell(key)} | {score_text(key, scores[key])} |" for key in shown]
-        return "\n".join(["| score | value |", "|---|---:|", *rows])
-    rows = [
-        f"| {_cell(key)} | {score_text(key, baseline.get(key))} | {score_text(key, scores[key])} |"
-        for key in shown
-    ]
-    return "\n".join([f"| score | {before_training(pooling)} | trained |", "|---|---:|---:|", *rows])
-
-
-def _training(sources: Sequence[Source], facts: Sequence[str], config_yaml: str) -> list[str]:
-    if not (sources or facts or config_yaml):
-        return []
-    parts = ["## Training", *([" ".join(facts)] if facts else [])]
-    if sources:
-        rows = [f"| {_cell(one.name)} | {_cell(one.about)} | {_cell(one.licence)} |" for one in sources]
-        parts.append("\n".join(["| data | what it is | licence |", "|---|---|---|", *rows]))
-    if config_yaml:
-        # A fence longer than any run of backticks in it cannot be closed from inside.
-        fence = "`" * max(3, 1 + max((len(run) for run in _ticks(config_yaml)), default=0))
-        parts.append(f"{fence}yaml\n{config_yaml.rstrip()}\n{fence}")
-    return parts
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    lines = [head, ["---", *[align] * (len(head) - 1)], *([_cell(text) for text in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _read(path: Path) -> Plain:
@@ -278,8 +237,9 @@ def _list(lines: Sequence[str]) -> str:
     return "\n".join(f"- {_line(line)}" for line in lines)
 
 
-def _ticks(text: str) -> list[str]:
-    return re.findall("`+", text)
+def _longer_than_any(text: str, least: int) -> str:
+    """Backticks, more than any run of them in a text, so that they cannot be closed from inside."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
 def _line(text: str) -> str:

@@ -14,9 +14,9 @@ from embedrun import backbone as backbones
 from embedrun import cycles, export
 from embedrun.backbone import Backbone, adapter
 from embedrun.backbone.adapter import has_adapter
-from embedrun.backbone.length import absolute_positions, longest_text, scored_length
 from embedrun.backbone.packed import packed
 from embedrun.backbone.pretrained import quiet
+from embedrun.backbone.transformer import absolute_positions, longest_text, scored_length
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.console import Progress, say_and_log
@@ -89,27 +89,34 @@ class Encoder(nn.Module):
     ) -> "Encoder":
         """The encoder that a configuration describes, on the CPU, in training mode as `nn.Module` is.
 
-        Pooling ``auto`` is what the model's files say, else the mean. A name given instead also ignores
-        modules of the files that are not ours. `normalize` null is what the files say, else no; a `prompt`
-        null is what they say. The head of ``cls_mlp`` is that of the files, else new. `seed` is for weights
-        that no file gives; the vocabulary of a backbone from scratch is made of `vocabulary_texts`. With
-        `encodes_only` transformers is imported when something but `encode` needs it.
+        Pooling ``auto`` is what the model's files say, else the mean; a name given instead also ignores
+        modules of the files that are not ours. A `normalize` or `prompt` of null is what they say, else none.
+        The head of ``cls_mlp`` is that of the files, else new. `seed` is for weights that no file gives; the
+        vocabulary of a backbone from scratch is made of `vocabulary_texts`. With `encodes_only` transformers
+        is imported when something but `encode` needs it.
 
         Raises:
             ConfigError: for options that do not fit each other or the model.
             DataError: if the model cannot be found or read.
         """
-        if found := problems(pooling):
-            raise ConfigError(found)
+        if wrong := problems(pooling):
+            raise ConfigError(wrong)
         loaded = backbones.load(backbone, vocabulary_texts, seed=seed, encodes_only=encodes_only)
-        chosen = _choose(pooling, loaded)
-        says = loaded.declared.normalize
-        normalize = bool(says) if pooling.normalize is None else pooling.normalize
+        chosen, says = _choose(pooling, loaded), loaded.declared
         if chosen.warning:
             say_and_log(f"warning: {chosen.warning}")
-        head, keep_head = _head(pooling, chosen, loaded, seed)
-        prompt = loaded.declared.prompt if backbone.prompt is None else of(backbone.prompt)
-        encoder = cls(loaded, chosen, normalize=normalize, head=head, keep_head=keep_head, prompt=prompt)
+        head = None
+        if chosen.name == HEAD:
+            head = read_head(says.head, dim=loaded.dim) if says.head else new_head(loaded.model, seed=seed)
+        encoder = cls(
+            loaded,
+            chosen,
+            normalize=bool(says.normalize if pooling.normalize is None else pooling.normalize),
+            head=head,
+            # Files hold a head because it was kept.
+            keep_head=head is not None and (pooling.keep_head or pooling.name == "auto"),
+            prompt=says.prompt if backbone.prompt is None else of(backbone.prompt),
+        )
         cycles.started()
         return encoder.train()
 
@@ -192,10 +199,8 @@ class Encoder(nn.Module):
         vectors = self.backbone(
             tokens,
             self.pooling,
-            all_layers=self.pooling.all_layers,
             dropout=dropout,
             seeds=seeds,
-            padded_to=self.pooling.padded_to,
             unpadded=unpadded,
         )
         layer = self._layer(training=True)
@@ -239,8 +244,8 @@ class Encoder(nn.Module):
                 whatever their order.
             batch_tokens: padded tokens of a forward pass, at most, but for a text that alone is longer, and
                 eight times as many on CUDA; None: 4,096 without `batch_size`, no limit of yours with it. A
-                pass is never larger than the device gains from; on a processor each thread may have one of
-                its own. Both limits change speed and memory, not vectors.
+                pass is never larger than the device gains from. Both limits change speed and memory, not
+                vectors.
             show_progress_bar: on standard error; a line every ten seconds where that is no terminal.
             normalize_embeddings: scale to length 1 also what the model does not, and whatever `scaled` is.
             precision: of the forward pass; `bf16` is autocast to bfloat16. Pooling is in float32 in both.
@@ -267,33 +272,25 @@ class Encoder(nn.Module):
         table = self.tokenize(list(position))
         vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
         done, layer = 0, self._layer(training=False)
-        bar = Progress("encode", len(table), "texts") if show_progress_bar else None
-        with contextlib.ExitStack() as stack:
-            fused = stack.enter_context(self._computing(_TYPES[precision], tokens=len(table.ids)))
-            stack.enter_context(bar or contextlib.nullcontext())
+        unit = normalize_embeddings or (scaled and self.normalize)
+        bar = Progress("encode", len(table), "texts") if show_progress_bar else contextlib.nullcontext()
+        with self._computing(_TYPES[precision], tokens=len(table.ids)) as fused, bar as shown:
             passes = self.backbone.parts(
                 table.take(np.arange(len(table))),
                 self.pooling,
-                all_layers=self.pooling.all_layers,
                 budget=batch_tokens,
                 most=batch_size,
-                padded_to=self.pooling.padded_to,
                 threads=torch.get_num_threads() if fused else 1,
             )
-            unit = normalize_embeddings or (scaled and self.normalize)
-
-            def finished(pooled: Tensor) -> Tensor:
-                pooled = pooled if layer is None else behind(layer, pooled)  # (group, dim)
-                return _unit(pooled) if unit else pooled
-
-            passes = stack.enter_context(contextlib.closing(passes))
-            for part, pooled in passes:
-                vectors[part] = finished(pooled).cpu().numpy()
-                done += len(part)
-                if bar is not None:
-                    bar.reach(done)
-                if progress is not None:
-                    progress(done, len(table))
+            with contextlib.closing(passes):
+                for part, pooled in passes:
+                    pooled = pooled if layer is None else behind(layer, pooled)  # (group, dim)
+                    vectors[part] = (_unit(pooled) if unit else pooled).cpu().numpy()
+                    done += len(part)
+                    if shown is not None:
+                        shown.reach(done)
+                    if progress is not None:
+                        progress(done, len(table))
         if alone:
             return vectors[0]
         return vectors if len(vectors) == len(texts) else vectors[index]  # distinct texts are not copied
@@ -383,16 +380,15 @@ def _rows(vectors: _Vectors) -> Tensor:
 def _choose(config: PoolingConfig, backbone: Backbone) -> Pooling:
     if config.name != "auto":
         return Pooling(config.name, config.first_layer, config.padded_to)
-    accepted, says = ", ".join(POOLINGS), backbone.declared
+    says, lacks = backbone.declared, None
     if says.foreign:
+        lacks = f"pass vectors through {', '.join(says.foreign)}"
+    elif says.pooling not in (None, *POOLINGS):
+        lacks = f"ask for {says.pooling!r}"
+    choice = f"choose pooling= one of {', '.join(POOLINGS)}"
+    if lacks is not None:
         raise ConfigError(
-            f"pooling.name: the model's own files pass vectors through {', '.join(says.foreign)}, which "
-            f"embedrun does not have; to use the model without, choose pooling= one of {accepted}"
-        )
-    if says.pooling not in (None, *POOLINGS):
-        raise ConfigError(
-            f"pooling.name: the model's own files ask for {says.pooling!r}, which embedrun does not have; "
-            f"choose pooling= one of {accepted}"
+            f"pooling.name: the model's own files {lacks}, which embedrun lacks; to do without, {choice}"
         )
     try:
         if says.pooling == HEAD and says.head is None:
@@ -400,19 +396,5 @@ def _choose(config: PoolingConfig, backbone: Backbone) -> Pooling:
         return Pooling(says.pooling or "mean", says.first_layer, says.padded_to)
     except ValueError as fault:
         raise DataError(
-            f"{backbone.origin['name']}: its embedrun.json contradicts itself: {fault}; correct the file, or "
-            f"choose pooling= one of {accepted}"
+            f"{backbone.origin['name']}: embedrun.json contradicts itself: {fault}; or {choice}"
         ) from fault
-
-
-def _head(
-    config: PoolingConfig, chosen: Pooling, backbone: Backbone, seed: int
-) -> tuple[nn.Linear | None, bool]:
-    """The head that the pooling needs, and whether it is kept after training."""
-    if chosen.name != HEAD:
-        return None, False
-    saved = backbone.declared.head
-    keep = config.keep_head if config.name != "auto" else True  # files hold a head because it was kept
-    if saved is None:
-        return new_head(backbone.model, seed=seed), keep
-    return read_head(saved, dim=backbone.dim), keep

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -15,11 +14,10 @@ from embedrun import console
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.declared import Declared
-from embedrun.backbone.length import scored_length
 from embedrun.backbone.shape import Linear, Shape, Size, shape_of, size_of
 from embedrun.backbone.tokens import counter, opened
-from embedrun.backbone.transformer import computed_tokens
-from embedrun.backbone.unpadded import foreseen
+from embedrun.backbone.transformer import computed_tokens, scored_length
+from embedrun.backbone.unpadded import FAMILIES
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
 from embedrun.dataset import views_of
 from embedrun.experiment.plan import TrainPlan
@@ -330,7 +328,7 @@ def _unpadded(config: TrainConfig, shape: Shape) -> bool:
         and config.pooling.name not in (FIRST_LAST, *LEGACY)
         and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
         and not seeded(training, processes=processes_of(config))
-        and foreseen(SimpleNamespace(**shape.config))
+        and shape.config.get("model_type") in FAMILIES
     )
 
 

@@ -59,11 +59,8 @@ def write_model(
 
     Args:
         folder: must not exist, or be empty; the caller publishes it whole.
-        pooling: our name of it.
-        first_layer: of `first_last_mean`.
-        max_length: tokens of a text.
-        lowercase: whether texts are lower-cased before the tokenizer.
-        padded_to: of the poolings that average over padding.
+        pooling: our name of it; `first_layer` and `padded_to` are its options.
+        lowercase: whether texts are lower-cased before the tokenizer, which cuts them to `max_length` tokens.
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
         prompt: around every text. sentence-transformers supports only what stands before a text.
         named: prompts that it puts before a text on request, by name.
@@ -77,7 +74,10 @@ def write_model(
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder}: not empty; a model needs a new folder")
     if adapter is None:
-        model.save_pretrained(folder, state_dict=_weights(model))
+        weights = model.state_dict()
+        if getattr(getattr(model, "pooler", None), "is_random", False):  # the model's own files lacked it
+            weights = {name: part for name, part in weights.items() if not name.startswith("pooler.")}
+        model.save_pretrained(folder, state_dict=weights)
     else:
         adapter(folder)
     tokenizer.save_pretrained(folder)
@@ -97,12 +97,12 @@ def write_model(
     _json(folder / "embedrun.json", own)
     settings: dict[str, object] = {"max_seq_length": max_length, "do_lower_case": lowercase}
     kinds = ["Transformer", *_modules(folder, model.config, pooling, first_layer, layer)]
-    if first_layer is not None and adapter is None:
-        # Without this the transformer hands on its last layer only.
-        config = json.loads(_text(folder / "config.json"))
-        _json(folder / "config.json", {**config, "output_hidden_states": True})
-    elif first_layer is not None:  # an adapter has the configuration of its base
-        settings["config_args"] = {"output_hidden_states": True}
+    if first_layer is not None:  # without this the transformer hands on its last layer only
+        if adapter is None:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            _json(folder / "config.json", {**config, "output_hidden_states": True})
+        else:  # it has the configuration of its base
+            settings["config_args"] = {"output_hidden_states": True}
     _json(folder / "sentence_bert_config.json", settings)
     if prompts := _prompts(prompt, named or {}):
         _json(folder / "config_sentence_transformers.json", prompts)
@@ -146,20 +146,14 @@ def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
         if exit_code(fault) in (DISK, OUT_OF_MEMORY):
             raise
         status = fault.response.status_code if isinstance(fault, HfHubHTTPError) else None
+        answer = "is not reached" if status is None else f"answers {status}"
         # The library that sends the header may quote it.
         said = (str(fault).strip() or type(fault).__name__).splitlines()[0].replace(token, "(token)")
-        raise RunFailed(f"{repo}: {_refusal(status, repo)} ({said})", exit_code=MISSING) from None
+        raise RunFailed(
+            f"{repo}: the hub {answer} ({said}); the token in HF_TOKEN must be valid, and one that may write",
+            exit_code=MISSING,
+        ) from None
     return f"{address} ({'private' if private else 'public'}), commit {made.oid}"
-
-
-def _refusal(status: int | None, repo: str) -> str:
-    if status is None:
-        return "the hub cannot be reached"
-    if status == 401:
-        return "the hub does not accept the token in HF_TOKEN"
-    if status == 403:
-        return f"the token in HF_TOKEN may not write to {repo.partition('/')[0]}"
-    return f"the hub answers {status}"
 
 
 def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
@@ -173,13 +167,6 @@ def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
     return {"prompts": {**own, **named}, "default_prompt_name": "text"}
 
 
-def _weights(model: "PreTrainedModel") -> dict[str, Tensor] | None:
-    """The weights to write; None: all. A pooler that the model's files lacked is not written either."""
-    if not getattr(getattr(model, "pooler", None), "is_random", False):
-        return None
-    return {name: weight for name, weight in model.state_dict().items() if not name.startswith("pooler.")}
-
-
 def _modules(
     folder: Path, config: "PreTrainedConfig", pooling: str, first_layer: int | None, layer: nn.Linear | None
 ) -> list[str]:
@@ -188,11 +175,17 @@ def _modules(
     dim, pooling = config.hidden_size, NEAREST.get(pooling, pooling)
     if first_layer is not None:
         kinds.insert(0, "WeightedLayerPooling")
-        _layer_weights(folder / "1_WeightedLayerPooling", dim, config.num_hidden_layers, first_layer)
+        weights = torch.zeros(config.num_hidden_layers + 1 - first_layer)  # (layers from the first on,)
+        weights[0] += 1
+        weights[-1] += 1  # the same one if the model has no other
+        says = {"layer_start": first_layer, "num_hidden_layers": config.num_hidden_layers}
+        _module(
+            folder / "1_WeightedLayerPooling",
+            {"word_embedding_dimension": dim, **says},
+            {"layer_weights": weights},
+        )
     modes = {key: pooling in names for key, names in _MODES.items()}
-    target = folder / f"{len(kinds)}_Pooling"
-    target.mkdir()
-    _json(target / "config.json", {"word_embedding_dimension": dim, **modes})
+    _module(folder / f"{len(kinds)}_Pooling", {"word_embedding_dimension": dim, **modes})
     if pooling in _TWO_SIDE_BY_SIDE:
         half = torch.eye(dim) / 2  # (dim, dim)
         _dense(folder / "2_Dense", torch.cat([half, half], dim=1))
@@ -201,22 +194,8 @@ def _modules(
     return [*kinds, "Dense"] if (folder / "2_Dense").is_dir() else kinds
 
 
-def _layer_weights(target: Path, dim: int, layers: int, first_layer: int) -> None:
-    weights = torch.zeros(layers + 1 - first_layer)  # (layers from the first on,)
-    weights[0] += 1
-    weights[-1] += 1  # the same one if the model has no other
-    target.mkdir()
-    save_file({"layer_weights": weights}, target / "model.safetensors")
-    config = {"word_embedding_dimension": dim, "layer_start": first_layer, "num_hidden_layers": layers}
-    _json(target / "config.json", config)
-
-
 def _dense(target: Path, weight: Tensor, bias: Tensor | None = None) -> None:
     """Write a linear layer, ``(out, in)`` and ``(out,)``; tanh comes behind one with a bias."""
-    target.mkdir()
-    tensors = {"linear.weight": weight} | ({} if bias is None else {"linear.bias": bias})
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(plain, target / "model.safetensors")
     function = "linear.Identity" if bias is None else "activation.Tanh"
     config = {
         "in_features": weight.shape[1],
@@ -224,11 +203,16 @@ def _dense(target: Path, weight: Tensor, bias: Tensor | None = None) -> None:
         "bias": bias is not None,
         "activation_function": f"torch.nn.modules.{function}",
     }
+    _module(target, config, {"linear.weight": weight} | ({} if bias is None else {"linear.bias": bias}))
+
+
+def _module(target: Path, config: Plain, tensors: Mapping[str, Tensor] | None = None) -> None:
+    """Write the folder of a module of sentence-transformers."""
+    target.mkdir()
     _json(target / "config.json", config)
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    if tensors is not None:
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        save_file(plain, target / "model.safetensors")
 
 
 def _json(path: Path, data: object) -> None:

@@ -45,9 +45,7 @@ class Compute:
     def products(self) -> Iterator[None]:
         """The precision of float32 matrix products, for a backward pass through the backbone.
 
-        What `autocast` has computed in 16 bits in the forward pass is so in the backward pass too.
-        TensorFloat-32, though, is a setting of the process that affects every product within it, forward or
-        backward, and that must not reach losses and evaluation.
+        TensorFloat-32 is a setting of the process, which must not reach losses and evaluation.
         """
         if self.precision != "tf32":
             yield
@@ -69,12 +67,12 @@ class Compute:
 
 def problems(config: GpuConfig) -> list[str]:
     """What of the configuration this machine cannot do."""
-    cuda = torch.cuda.is_available()
-    found = _precision_problems(config, cuda=cuda and config.device != "cpu")
-    if config.device == "cuda" and not cuda:
-        found.insert(
-            0, "gpu.device: cuda asked for, and this machine has no usable CUDA device; choose gpu=cpu"
-        )
+    available = torch.cuda.is_available()
+    cuda = available and config.device != "cpu"
+    found = []
+    if config.device == "cuda" and not available:
+        found.append("gpu.device: cuda asked for, and this machine has no usable CUDA device; choose gpu=cpu")
+    found += _precision_problems(config, cuda=cuda)
     workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if config.deterministic and workspace not in (None, *_WORKSPACES):
         found.append(
@@ -82,31 +80,31 @@ def problems(config: GpuConfig) -> list[str]:
             f"{', '.join(_WORKSPACES)}, or unset; it is {workspace!r}"
         )
     if config.compile:
-        where = "CUDA" if cuda and config.device != "cpu" else "a CPU"
+        where = "CUDA" if cuda else "a CPU"
         kind, variable, *names = _COMPILERS[where]
         if not any(shutil.which(name) for name in (os.environ.get(variable), *names) if name):
             found.append(
                 f"gpu.compile: on {where} it needs a {kind} compiler, and there is none; install {names[0]}"
             )
-    devices = max(1, torch.cuda.device_count()) if cuda and config.device != "cpu" else config.processes
-    if config.processes > devices:
-        have = f"{devices} CUDA device{'s' if devices > 1 else ''}"
+    if cuda and config.processes > max(1, torch.cuda.device_count()):
         found.append(
-            f"gpu.processes: {config.processes} asked for, one a device, and this machine has {have}; lower "
-            "it, or choose gpu=cpu"
+            f"gpu.processes: {config.processes} asked for, one a device, and this machine has "
+            f"{torch.cuda.device_count()} CUDA devices; lower it, or choose gpu=cpu"
         )
     return found
 
 
 def _precision_problems(config: GpuConfig, *, cuda: bool) -> list[str]:
     """What the device that will be used cannot do; the processor has bf16, if only emulated."""
-    if config.precision in ("fp16", "tf32") and not cuda:
-        other = ", or bf16 where the processor has it" if config.precision == "fp16" else ""
-        return [f"gpu.precision: {config.precision} needs a CUDA device; choose fp32{other}"]
-    if config.precision == "tf32" and torch.cuda.get_device_capability() < _TF32_SINCE:
-        return ["gpu.precision: this CUDA device has no tf32; choose fp32 or fp16"]
-    if config.precision == "bf16" and cuda and not torch.cuda.is_bf16_supported(False):
-        return ["gpu.precision: this CUDA device has no bf16; choose fp16"]
+    precision = config.precision
+    if precision in ("fp16", "tf32") and not cuda:
+        return [
+            f"gpu.precision: {precision} needs a CUDA device; choose fp32, or bf16 where the device has it"
+        ]
+    lacks_tf32 = precision == "tf32" and torch.cuda.get_device_capability() < _TF32_SINCE
+    lacks_bf16 = precision == "bf16" and cuda and not torch.cuda.is_bf16_supported(False)
+    if lacks_tf32 or lacks_bf16:
+        return [f"gpu.precision: this CUDA device has no {precision}; choose fp32 or fp16"]
     return []
 
 
@@ -131,11 +129,8 @@ def start(config: GpuConfig, *, place: int = 0) -> Compute:
     if cuda and config.processes > 1:
         torch.cuda.set_device(place)
     # With one process `cuda` is the device that is current, as CUDA_VISIBLE_DEVICES has it.
-    device = (
-        torch.device("cuda", place)
-        if cuda and config.processes > 1
-        else torch.device("cuda" if cuda else "cpu")
-    )
+    name = f"cuda:{place}" if config.processes > 1 else "cuda"
+    device = torch.device(name if cuda else "cpu")
     precision = config.precision
     if precision == "auto":
         precision = "fp32" if not cuda else "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"

@@ -49,7 +49,7 @@ def test_what_a_machine_without_cuda_cannot_do(no_cuda, device: str, precision: 
 
 def test_an_old_device_has_no_bf16_but_its_processor_may(old_cuda):
     assert problems(GpuConfig(device="cuda", precision="bf16")) == [
-        "gpu.precision: this CUDA device has no bf16; choose fp16"
+        "gpu.precision: this CUDA device has no bf16; choose fp32 or fp16"
     ]
     assert problems(GpuConfig(device="cpu", precision="bf16")) == []
     assert problems(GpuConfig(device="cuda", precision="fp16")) == []

@@ -12,15 +12,6 @@ FILES = sorted([*(ROOT / "embedrun").rglob("*.py"), *(ROOT / "scripts").glob("*.
 ALLOWED = {
     ("embedrun/backbone/packed.py", "torch.ops.mkldnn._linear_pointwise"),
     ("embedrun/backbone/packed.py", "torch.ops.mkldnn._reorder_linear_weight"),
-    ("embedrun/backbone/unpadded.py", "torch.ops.aten._flash_attention_forward"),
-    ("embedrun/backbone/unpadded.py", "operator.default._schema"),  # of the same operator: its probe
-}
-# What still stands, and is to go.
-LEFT = {
-    ("embedrun/backbone/ran/layers.py", "config._attn_implementation"),
-    ("embedrun/backbone/transformer.py", "model.config._attn_implementation"),
-    ("embedrun/backbone/unpadded.py", "config._attn_implementation"),
-    ("embedrun/experiment/baseline.py", "model.config._attn_implementation"),
 }
 PACKAGES = {
     "torch",
@@ -93,11 +84,11 @@ def used() -> set[tuple[str, str]]:
 
 
 def test_no_private_name_of_another_package_is_used_but_those_listed(used):
-    assert used - ALLOWED - LEFT == set()
+    assert used - ALLOWED == set()
 
 
 def test_what_is_listed_is_used(used):
-    assert (ALLOWED | LEFT) - used == set()
+    assert ALLOWED - used == set()
 
 
 @pytest.mark.parametrize(

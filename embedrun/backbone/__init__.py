@@ -7,9 +7,8 @@ import torch
 from embedrun.backbone import adapter, pretrained, scratch
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.files import locate
-from embedrun.backbone.length import longest_text
-from embedrun.backbone.transformer import Backbone
-from embedrun.config import BackboneConfig
+from embedrun.backbone.transformer import Backbone, longest_text
+from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError
 
 __all__ = ["Backbone", "load", "locate"]
@@ -39,40 +38,35 @@ def load(
             "other is null; choose backbone=tiny, or backbone.name=... backbone.scratch=null"
         )
     # What a particular device or precision rules out was refused when the run was planned.
-    if found := adapter.machine_problems(config) + adapter.contradictions(
+    if wrong := adapter.machine_problems(config) + adapter.contradictions(
         config, device="auto", precision="auto"
     ):
-        raise ConfigError(found)
+        raise ConfigError(wrong)
     # Loading, too, draws random numbers, for a pooler that a checkpoint lacks.
     # To ask CUDA for its state would start it, for a run on a processor, too; weights in 4 bits start it.
     cuda = torch.cuda.is_initialized() or (config.adapter is not None and config.adapter.quantize is not None)
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if cuda else ()):
         (torch.manual_seed if cuda else torch.default_generator.manual_seed)(seed)
-        model, tokenizer, says, origin = _read(config, texts_for_vocabulary, encodes_only)
+        if config.scratch is None:
+            found = pretrained.read_model(config, encodes_only=encodes_only)
+        else:
+            found = _new(config, config.scratch, texts_for_vocabulary)
+    model, tokenizer, says, origin = found
     length = longest_text(model, tokenizer, asked=config.max_length, declared=says.max_length)
-    return Backbone(model, tokenizer, max_length=length, declared=says, origin=origin)
+    return Backbone(
+        model, tokenizer, max_length=length, declared=says, origin=origin, attention=config.attention
+    )
 
 
-def _read(
-    config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None, encodes_only: bool
+def _new(
+    config: BackboneConfig, shape: ScratchConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None
 ) -> pretrained.Model:
-    if config.name is not None:
-        return pretrained.read_model(
-            config.name,
-            config.revision,
-            attention=config.attention,
-            dtype=config.dtype,
-            adapter=config.adapter,
-            layers=config.layers,
-            encodes_only=encodes_only,
-        )
     if texts is None:
         raise ConfigError(
             "backbone.name: null makes a new model, which needs a training set for its vocabulary"
         )
     if config.revision is not None:
         raise ConfigError(f"backbone.revision: {config.revision!r} is for a hub id, and name is null")
-    assert config.scratch is not None
     words = texts() if callable(texts) else texts
-    model, tokenizer = scratch.make(config.scratch, words, attention=config.attention)
+    model, tokenizer = scratch.make(shape, words, attention=config.attention)
     return pretrained.Model(model, tokenizer, Declared(), {"name": None, "commit": None})

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from embedrun.backbone.declared import held, read_mapping
@@ -50,8 +49,9 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
     from peft import LoraConfig
 
     linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    targets = target_names([name for name in linear if not _in_pooler(name)], config.targets)
-    pooler = [name for name in linear if _in_pooler(name) and any(ends(name, target) for target in targets)]
+    targets = target_names([name for name in linear if not name.startswith("pooler.")], config.targets)
+    in_pooler = [name for name in linear if name.startswith("pooler.")]
+    in_pooler = [name for name in in_pooler if any(ends(name, target) for target in targets)]
     _inject(
         model,
         LoraConfig(
@@ -59,7 +59,7 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
             lora_alpha=config.alpha,  # type: ignore[arg-type]  # peft divides it by r, and takes any number
             lora_dropout=config.dropout,
             target_modules=targets,
-            exclude_modules=pooler or None,
+            exclude_modules=in_pooler or None,
             task_type="FEATURE_EXTRACTION",
         ),
     )
@@ -95,24 +95,20 @@ def read(model: "PreTrainedModel", folder: Path) -> None:
     from peft import LoraConfig, PeftConfig
 
     config = PeftConfig.from_pretrained(str(folder))
-    if not isinstance(config, LoraConfig):
-        raise DataError(f"{folder}: its adapter is {config.peft_type}, and embedrun reads LoRA only")
-    if config.trainable_token_indices is not None:
-        raise DataError(
-            f"{folder}: its adapter changes tokens (trainable_token_indices); embedrun reads LoRA only"
-        )
+    if not isinstance(config, LoraConfig) or config.trainable_token_indices is not None:
+        raise DataError(f"{folder}: its adapter is not one of LoRA matrices alone; embedrun reads no other")
     config.inference_mode = False
     _inject(model, config)
-    wanted = weights(model)
-    with safe_open(folder / _WEIGHTS, framework="pt") as file, torch.no_grad():
-        stored = {_name_in(wanted, name): name for name in file.keys()}  # noqa: SIM118, no mapping
-        if odd := sorted(wanted.keys() ^ stored.keys()):
-            raise DataError(
-                f"{folder / _WEIGHTS}: does not fit its base model: {len(odd)} tensors are in only one of "
-                f"them ({', '.join(odd[:3])}, ...); name the base it was trained on in adapter_config.json"
-            )
-        for name, weight in wanted.items():
-            weight.copy_(file.get_tensor(stored[name]))
+    matrices, stored = weights(model), load_file(folder / _WEIGHTS)
+    names = {_name_in(matrices, name): name for name in stored}
+    if odd := sorted(matrices.keys() ^ names.keys()):
+        raise DataError(
+            f"{folder / _WEIGHTS}: does not fit its base model: {len(odd)} tensors are in only one of them "
+            f"({', '.join(odd[:3])}); name the base it was trained on in adapter_config.json"
+        )
+    with torch.no_grad():
+        for name, weight in matrices.items():
+            weight.copy_(stored[names[name]])
 
 
 def save(model: "PreTrainedModel", folder: Path) -> None:
@@ -187,10 +183,6 @@ def _name_in(wanted: dict[str, Tensor], name: str) -> str:
     return shorter if shorter in wanted else short
 
 
-def _in_pooler(name: str) -> bool:
-    return name.startswith("pooler.")
-
-
 def ends(name: str, target: str) -> bool:
     """Whether a name is that of a target, as peft understands it."""
     return name == target or name.endswith(f".{target}")
@@ -211,17 +203,17 @@ def cannot_quantize(config: AdapterConfig) -> list[str]:
     if config.quantize is None:
         return []
     where = f"backbone.adapter.quantize: {config.quantize}"
-    found = []
+    return _lacking(where, "bitsandbytes", install_extra("qlora"), "backbone.adapter.quantize=null")
+
+
+def _lacking(where: str, package: str, install: str, instead: str) -> list[str]:
+    """What this machine lacks for an option that needs CUDA and a package."""
+    problems = []
     if not torch.cuda.is_available():
-        found.append(
-            f"{where} needs a CUDA device, and this machine has no usable one; pass "
-            "backbone.adapter.quantize=null"
-        )
-    if find_spec("bitsandbytes") is None:
-        found.append(
-            f"{where} needs bitsandbytes; {install_extra('qlora')}, or pass backbone.adapter.quantize=null"
-        )
-    return found
+        problems.append(f"{where} needs a CUDA device, and this machine has no usable one; pass {instead}")
+    if find_spec(package.replace("-", "_")) is None:
+        problems.append(f"{where} needs {package}; {install}, or pass {instead}")
+    return problems
 
 
 def loading(config: AdapterConfig) -> dict[str, object]:
@@ -252,16 +244,16 @@ def count(model: nn.Module) -> int:
 def describe(model: "PreTrainedModel") -> Plain:
     """The type of a model's frozen weights and its 4-bit options, as `embedrun.json` has them."""
     # Weights in 4 bits are stored as whole numbers; the embedding layer never is.
-    dtype = model.get_input_embeddings().weight.dtype
-    found: dict[str, object] = {"dtype": str(dtype).removeprefix("torch."), "quantize": None}
-    if getattr(model, "is_quantized", False):
-        told = model.config.quantization_config
-        found |= {
-            "quantize": told.bnb_4bit_quant_type,
-            "double_quantize": told.bnb_4bit_use_double_quant,
-            "compute_dtype": str(told.bnb_4bit_compute_dtype).removeprefix("torch."),
-        }
-    return found
+    dtype = str(model.get_input_embeddings().weight.dtype).removeprefix("torch.")
+    if not getattr(model, "is_quantized", False):
+        return {"dtype": dtype, "quantize": None}
+    config = model.config.quantization_config
+    return {
+        "dtype": dtype,
+        "quantize": config.bnb_4bit_quant_type,
+        "double_quantize": config.bnb_4bit_use_double_quant,
+        "compute_dtype": str(config.bnb_4bit_compute_dtype).removeprefix("torch."),
+    }
 
 
 def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
@@ -289,14 +281,11 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
 
 def machine_problems(config: BackboneConfig) -> list[str]:
     """What this machine lacks for the options of a backbone."""
-    found = [] if config.adapter is None else cannot_quantize(config.adapter)
+    problems = [] if config.adapter is None else cannot_quantize(config.adapter)
     if config.attention == "flash_attention_2":
         where = "backbone.attention: flash_attention_2"
-        if not torch.cuda.is_available():
-            found.append(f"{where} needs a CUDA device, and this machine has no usable one; choose sdpa")
-        if find_spec("flash_attn") is None:
-            found.append(f"{where} needs the package flash-attn, which is not installed; choose sdpa")
-    return found
+        problems += _lacking(where, "flash-attn", "install it", "backbone.attention=sdpa")
+    return problems
 
 
 def contradictions(config: BackboneConfig, *, device: str, precision: str) -> list[str]:
@@ -304,33 +293,32 @@ def contradictions(config: BackboneConfig, *, device: str, precision: str) -> li
 
     `device` and `precision` are `gpu.device` and `gpu.precision` as asked for, unresolved.
     """
-    found = []
-    if config.attention == "flash_attention_2" and device == "cpu":
-        found.append(
+    problems = []
+    flash = config.attention == "flash_attention_2"
+    if flash and device == "cpu":
+        problems.append(
             "backbone.attention: flash_attention_2 needs a CUDA device, and gpu.device is cpu; choose sdpa"
         )
-    elif config.attention == "flash_attention_2" and precision in ("fp32", "tf32"):
-        found.append(
+    elif flash and precision in ("fp32", "tf32"):
+        problems.append(
             f"backbone.attention: flash_attention_2 computes in 16 bits, and gpu.precision is {precision}; "
             "choose sdpa, or gpu.precision bf16 or fp16"
         )
     if config.adapter is None and config.dtype == "bfloat16":
-        found.append(
+        problems.append(
             "backbone.dtype: weights in bfloat16 cannot be trained: they have 8 significant bits, so that an "
             "update below 1/256 of a weight is lost. Leave it null (gpu.precision=bf16 still computes in "
-            "bfloat16, and the weights under an existing adapter keep their type), or train a new adapter "
-            "on a whole model with 'backbone.adapter={}'"
+            "bfloat16), or train a new adapter on a whole model with 'backbone.adapter={}'"
         )
     if config.name is None:
-        found += [
+        problems += [
             f"backbone.{name}: needs a pretrained model, and backbone.name is null; leave it null"
             for name in ("adapter", "dtype")
             if getattr(config, name) is not None
         ]
-    quantize = config.adapter is not None and config.adapter.quantize is not None
-    if quantize and device == "cpu":
-        found.append(
+    if config.adapter is not None and config.adapter.quantize is not None and device == "cpu":
+        problems.append(
             "backbone.adapter.quantize: 4 bits need a CUDA device, and gpu.device is cpu; pass "
             "backbone.adapter.quantize=null"
         )
-    return found
+    return problems

@@ -57,8 +57,8 @@ _WORDS_OF_NO_EFFECT = {
     "pad_to_multiple_of", "pad_token_type_id", "padding_side", "special_tokens_map_file", "stride",
     "strip_accents", "tokenize_chinese_chars", "tokenizer_class", "truncation_strategy",
 }  # fmt: skip
+_PROBED = 64  # tokens of a tokenizer
 _NO_LIMIT = int(1e30)  # tokens, as transformers says it
-_PROBED = 64  # tokens, evenly spread
 
 
 class Words:
@@ -184,12 +184,14 @@ def read(folder: Path, whole: Whole) -> tuple[Bert, Words] | None:
     try:
         config = _config(_json(folder / "config.json"))
         words = None if config is None else _words(folder, config.vocab_size)
-        model = None if config is None or words is None else _with_weights(config, folder, whole)
+        if config is None or words is None:
+            return None
+        model = _with_weights(config, folder, whole)
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception:  # files from anywhere fail in any way; whoever reads them next says so
         return None
-    return None if model is None or words is None else (model, words)
+    return None if model is None else (model, words)
 
 
 def complete(model: Bert) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
@@ -215,15 +217,14 @@ def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set
 
 
 def _config(given: dict[str, Any]) -> SimpleNamespace | None:
-    sizes: dict[str, Any] = {
-        name: given.get(name, {"type_vocab_size": 2, "layer_norm_eps": 1e-12}.get(name)) for name in _SIZES
-    }
+    defaults = {"type_vocab_size": 2, "layer_norm_eps": 1e-12}
+    sizes: dict[str, Any] = {name: given.get(name, defaults.get(name)) for name in _SIZES}
     fits = all(type(sizes[name]) is kind for name, kind in _SIZES.items())
     if not fits or "hidden_act" not in given or not _known(given, _FIXED, {*_SIZES, *_OF_NO_EFFECT}):
         return None
     if sizes["num_attention_heads"] < 1 or sizes["hidden_size"] % sizes["num_attention_heads"]:
         return None
-    return SimpleNamespace(**{**given, **sizes, "_attn_implementation": "sdpa"})
+    return SimpleNamespace(**{**given, **sizes})
 
 
 def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert | None:
@@ -242,77 +243,57 @@ def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert |
 
 
 def _words(folder: Path, rows: int) -> Words | None:
-    """The tokenizer, if `tokenizer.json` is what transformers makes of it and the files beside it."""
-    from tokenizers import Tokenizer
+    """The tokenizer, made of the files as transformers makes a `BertTokenizer` of them."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    says, text = _json(folder / "tokenizer_config.json"), (folder / "tokenizer.json").read_text("utf-8")
-    beside = folder / "special_tokens_map.json"
+    options = {name: _content(value) for name, value in _json(folder / "tokenizer_config.json").items()}
+    beside, file = folder / "special_tokens_map.json", _json(folder / "tokenizer.json")
     tokens = {name: _content(value) for name, value in (_json(beside) if beside.is_file() else {}).items()}
-    says = {name: _content(value) for name, value in says.items()}
+    vocabulary = file["model"]["vocab"]
+    special = {token: vocabulary[token] for token in sorted(_SPECIAL.values(), key=vocabulary.__getitem__)}
+    flags = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     if (
         (folder / "added_tokens.json").exists()
-        or says.get("tokenizer_class") not in ("BertTokenizer", "BertTokenizerFast")
+        or options.get("tokenizer_class") not in ("BertTokenizer", "BertTokenizerFast")
         or not _known(tokens, _SPECIAL, set())
-        or not _known(says, _WORDS_FIXED, _WORDS_OF_NO_EFFECT)
-    ):
-        return None
-    given = json.loads(text)
-    vocabulary = given["model"].pop("vocab")
-    if (
-        any(given.get(name) != value for name, value in _definition(says, vocabulary).items())
+        or not _known(options, _WORDS_FIXED, _WORDS_OF_NO_EFFECT)
+        or file["added_tokens"]
+        != [{"id": place, "content": token, **flags} for token, place in special.items()]
+        or not set(options.get("added_tokens_decoder", {})) <= set(map(str, special.values()))
         or len(vocabulary) < rows / 2
-        or not set(says.get("added_tokens_decoder", {}))
-        <= {str(vocabulary[one]) for one in _SPECIAL.values()}
     ):
         return None
-    backend = Tokenizer.from_str(text)
-    probes = list(vocabulary)[:: max(1, len(vocabulary) // _PROBED)]
-    found = backend.encode_batch([probe.removeprefix("##") for probe in probes], add_special_tokens=False)
-    special = {vocabulary[one] for one in _SPECIAL.values()}
-    unknown = vocabulary[_SPECIAL["unk_token"]]
-    if not any(unknown not in one.ids and set(one.ids) - special for one in found):
-        return None  # every word is unknown
-    return Words(backend, says.get("model_max_length", _NO_LIMIT))
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token=_SPECIAL["unk_token"]))
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=options.get("tokenize_chinese_chars", True),
+        strip_accents=options.get("strip_accents"),
+        lowercase=options.get("do_lower_case", True),
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(prefix="##")
+    backend.add_special_tokens(list(special))
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
+    )
+    if not knows_words(backend, set(special.values()), vocabulary[_SPECIAL["unk_token"]]):
+        return None
+    return Words(backend, options.get("model_max_length", _NO_LIMIT))
+
+
+def knows_words(backend: "Tokenizer", special: set[int], unknown: int | None) -> bool:
+    """Whether to a tokenizer any word is known of those that it has itself, evenly spread.
+
+    Its own, since to a tokenizer of another script or of proteins every English word may be unknown.
+    """
+    size = backend.get_vocab_size()
+    places = set(range(0, size, max(1, size // _PROBED))) - special
+    encoded = backend.encode_batch([backend.decode([place]) for place in places], add_special_tokens=False)
+    return any(unknown not in one.ids and set(one.ids) - special for one in encoded)
 
 
 def _content(value: Any) -> Any:
     """The text of a token that is written out with its flags."""
     return value["content"] if isinstance(value, dict) and "content" in value else value
-
-
-def _definition(says: Mapping[str, Any], vocabulary: Mapping[str, int]) -> dict[str, Any]:
-    """What `tokenizer.json` holds beside vocabulary, truncation and padding, for these options."""
-    plain = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    special = sorted(_SPECIAL.values(), key=lambda one: vocabulary[one])
-    ends = {
-        token: {"id": token, "ids": [vocabulary[token]], "tokens": [token]}
-        for token in (_SPECIAL["cls_token"], _SPECIAL["sep_token"])
-    }
-    first, second = [{"Sequence": {"id": "A", "type_id": 0}}], [{"Sequence": {"id": "B", "type_id": 1}}]
-    begin, middle, end = (
-        [{"SpecialToken": {"id": token, "type_id": kind}}]
-        for token, kind in (("[CLS]", 0), ("[SEP]", 0), ("[SEP]", 1))
-    )
-    return {
-        "added_tokens": [{"id": vocabulary[one], "content": one, **plain} for one in special],
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": says.get("tokenize_chinese_chars", True),
-            "strip_accents": says.get("strip_accents"),
-            "lowercase": says.get("do_lower_case", True),
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [*begin, *first, *middle],
-            "pair": [*begin, *first, *middle, *second, *end],
-            "special_tokens": ends,
-        },
-        "model": {
-            "type": "WordPiece",
-            "unk_token": _SPECIAL["unk_token"],
-            "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100,
-        },
-    }

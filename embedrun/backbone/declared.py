@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from embedrun import files
 from embedrun.config import Checker
 from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain
+from embedrun.files import Plain, as_written, read_json
 from embedrun.prompt import PLACE, Prompt
 
 T = TypeVar("T")
@@ -71,19 +70,19 @@ def held(path: Path, schema: type[T], data: Plain, under: str = "") -> T:
 SCHEMA = 2  # of embedrun.json
 OWN_FILE, RUN_FILE = "embedrun.json", "config.yaml of its run"
 
-# Modes of sentence-transformers' Pooling, by their key in its old configuration files.
+# Our names of the modes of sentence-transformers' Pooling, by their key in its old configuration files.
 _OLD_MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
+    "pooling_mode_weightedmean_tokens": "weighted_mean",
+    "pooling_mode_lasttoken": "last_token",
 }
-# Modes that have another name here.
-_OURS = {"weightedmean": "weighted_mean", "lasttoken": "last_token"}
+_NEW_MODES = {"weightedmean": "weighted_mean", "lasttoken": "last_token"}  # others have our names
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _SETTINGS = "sentence_*_config.json"  # old versions of sentence-transformers named it by the model
+_PROMPTS = "config_sentence_transformers.json"
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Declared:
     @property
     def is_ours(self) -> bool:
         """Whether embedrun wrote the length: that at which the model is to be scored."""
-        return self.files.get("max_length") in (OWN_FILE, RUN_FILE)
+        return self.max_length is not None and self.files.get("max_length") in (OWN_FILE, RUN_FILE)
 
 
 def read(folder: Path) -> Declared:
@@ -125,37 +124,26 @@ def read(folder: Path) -> Declared:
     Raises:
         DataError: for a file that is unreadable, of an unknown form, or of a later version of embedrun.
     """
-    own = folder / OWN_FILE
-    if not own.is_file() and not (folder / "modules.json").is_file():
+    own, modules = folder / OWN_FILE, folder / "modules.json"
+    if own.is_file():
+        found = _own(own)
+    elif modules.is_file():
+        with as_written(modules, "a list of modules with their files", _NEXT_STEP):
+            found = _sentence_transformers(folder, read_json(modules))
+    else:
         return Declared()
-    try:
-        found = _own(own) if own.is_file() else _sentence_transformers(folder)
-        return replace(found, named=_named(folder))
-    except (KeyError, TypeError, AttributeError) as fault:
-        raise DataError(
-            f"{folder}: its pooling files have an unknown format ({type(fault).__name__}: {fault}); "
-            f"{_NEXT_STEP}"
-        ) from fault
-
-
-def read_json(path: Path) -> Any:
-    """A JSON file's content; DataError if it is not readable, or has a name twice with different values."""
-    try:
-        return files.read_json(path)
-    except (OSError, ValueError) as fault:
-        raise DataError(f"{path}: not readable as JSON: {fault}; {_NEXT_STEP}") from fault
+    prompts = _prompts(folder).prompts or {}
+    return replace(found, named={name: words for name, words in prompts.items() if words})
 
 
 def read_mapping(path: Path) -> Plain:
-    """As `read_json`; DataError if it holds anything but a mapping, too."""
-    data = read_json(path)
-    if not isinstance(data, dict):
-        raise DataError(f"{path}: holds no names and values; {_NEXT_STEP}")
-    return data
+    """The names and values of a JSON file; DataError if it is not readable or holds anything else."""
+    with as_written(path, "JSON with names and values", _NEXT_STEP):
+        return dict(read_json(path))
 
 
 # What a configuration may name; the last two are transformers' own code for experts.
-_IMPLEMENTATIONS = ("eager", "sdpa", "flash_attention_2", "batched_mm", "grouped_mm")
+_IMPLEMENTATIONS = (None, "eager", "sdpa", "flash_attention_2", "batched_mm", "grouped_mm")
 
 
 def read_config(folder: Path) -> Plain:
@@ -168,33 +156,32 @@ def read_config(folder: Path) -> Plain:
     """
     path = folder / "config.json"
     config = read_mapping(path)
-    if foreign := [(key, name) for key, name in _implementations(config) if name not in _IMPLEMENTATIONS]:
-        raise DataError(
-            [
-                f"{path}: {key}: {name!r} is none of {', '.join(_IMPLEMENTATIONS)}, and may be code to fetch "
-                "from the hub, which is never run; remove the key, backbone.attention decides"
-                for key, name in foreign
-            ]
+    problems = [
+        f"{key}: {name!r} is none of {', '.join(filter(None, _IMPLEMENTATIONS))}, and may be code to fetch "
+        "from the hub, which is never run; remove the key, backbone.attention decides"
+        for key, name in _implementations(config)
+        if name not in _IMPLEMENTATIONS
+    ]
+    few_bits = config.get("quantization_config")
+    if few_bits and (not isinstance(few_bits, dict) or few_bits.get("quant_method") != "bitsandbytes"):
+        problems.append(
+            "quantization_config: of the formats of few bits, embedrun neither loads nor trains any but that "
+            "of bitsandbytes, on CUDA; name the same model in fp32, fp16 or bf16"
         )
-    packed = config.get("quantization_config")
-    if packed is not None and (not isinstance(packed, dict) or packed.get("quant_method") != "bitsandbytes"):
-        raise DataError(
-            f"{path}: quantization_config: a format of few bits that embedrun neither loads nor trains; "
-            "bitsandbytes is read, on CUDA. Name the same model in fp32, fp16 or bf16, for training in 4 "
-            "bits with backbone.adapter.quantize=nf4"
-        )
+    if problems:
+        raise DataError([f"{path}: {problem}" for problem in problems])
     return config
 
 
 def _implementations(config: Plain) -> Iterator[tuple[str, object]]:
     """The implementations that a configuration names, with their keys; also those of a model's parts."""
     for key, value in config.items():
-        if key.removesuffix("_internal").endswith("_implementation"):
-            # One for all, or one for each part of the model.
-            names = value.values() if isinstance(value, dict) else [value]
-            yield from ((key, name) for name in names if name is not None)
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
+            within = value.items() if key.removesuffix("_internal").endswith("_implementation") else ()
+            yield from ((key, name) for _, name in within)
             yield from _implementations(value)
+        elif key.removesuffix("_internal").endswith("_implementation"):
+            yield key, value
 
 
 def _own(path: Path) -> Declared:
@@ -221,78 +208,70 @@ def _prompt(path: Path, template: str | None, text_edit: str | None = None) -> P
         raise DataError([f"{path}: {problem}" for problem in fault.problems]) from fault
 
 
-def _sentence_transformers(folder: Path) -> Declared:
-    modules = read_json(folder / "modules.json")
-    if not isinstance(modules, list):
-        raise DataError(f"{folder / 'modules.json'}: holds no list of modules; {_NEXT_STEP}")
+def _sentence_transformers(folder: Path, modules: Any) -> Declared:
     # Module paths moved between versions; the class name at their end did not.
-    kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
-    names = [kind for kind, _ in kinds]
+    kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
+    places = {kind: folder / module["path"] for kind, module in zip(kinds, modules, strict=True)}
+    says = Settings()
     files = {"normalize": "modules.json"}
-    found = Declared(
-        normalize="Normalize" in names,
-        foreign=tuple(name for name in names if name not in _KNOWN_MODULES),
-        files=files,
-    )
-    for kind, path in kinds:
-        if kind == "Pooling":
-            mode = _mode(read_mapping(folder / path / "config.json"))
-            files["pooling"] = f"{path}/config.json"
-            found = replace(found, pooling=mode)
-    if found.pooling == "cls" and (head := _head(folder, kinds)):
-        foreign = tuple(name for name in found.foreign if name != "Dense")
-        found = replace(found, pooling="cls_mlp", head=head, foreign=foreign)
     for settings in sorted(folder.glob(_SETTINGS))[:1]:
         says = part(settings, Settings)
         files["max_length"] = settings.name
-        found = replace(found, max_length=says.max_seq_length, lowercase=bool(says.do_lower_case))
-    return _with_prefix(folder, kinds, found)
+    foreign = [kind for kind in kinds if kind not in _KNOWN_MODULES]
+    pooling, head, prompt = None, None, _prefix(folder)
+    if "Pooling" in places:
+        place = places["Pooling"] / "config.json"
+        config = read_mapping(place)
+        pooling = _mode(config)
+        files["pooling"] = place.relative_to(folder).as_posix()
+        if pooling == "cls" and kinds[:3] == ["Transformer", "Pooling", "Dense"] and foreign == ["Dense"]:
+            head = places["Dense"] if _is_head(places["Dense"]) else None
+        if head is not None:
+            pooling, foreign = "cls_mlp", []
+        if prompt is not None and config.get("include_prompt") is False:
+            pooling, prompt = f"{pooling} without the tokens of the prompt", None
+    if prompt is not None:
+        files["prompt"] = _PROMPTS
+    return Declared(
+        pooling=pooling,
+        normalize="Normalize" in kinds,
+        max_length=says.max_seq_length,
+        lowercase=bool(says.do_lower_case),
+        foreign=tuple(foreign),
+        head=head,
+        prompt=prompt,
+        files=files,
+    )
 
 
-def _with_prefix(folder: Path, kinds: list[tuple[str, str]], found: Declared) -> Declared:
-    """The same with the prompt that sentence-transformers puts before every text, if the files name one."""
-    path, says = _prompts(folder)
-    prefix = (says.prompts or {}).get(says.default_prompt_name or "")
-    if not prefix:
-        return found
-    configs = [read_mapping(folder / place / "config.json") for kind, place in kinds if kind == "Pooling"]
-    if any(config.get("include_prompt") is False for config in configs):
-        return replace(found, pooling=f"{found.pooling} without the tokens of the prompt")
-    files = {**found.files, "prompt": path.name}
-    return replace(found, prompt=_prompt(path, prefix + PLACE), files=files)
+def _prompts(folder: Path) -> Prompts:
+    path = folder / _PROMPTS
+    return part(path, Prompts) if path.is_file() else Prompts()
 
 
-def _prompts(folder: Path) -> tuple[Path, Prompts]:
-    path = folder / "config_sentence_transformers.json"
-    return path, part(path, Prompts) if path.is_file() else Prompts()
-
-
-def _named(folder: Path) -> dict[str, str]:
-    """Prompts by name, without empty ones."""
-    _, says = _prompts(folder)
-    return {name: words for name, words in (says.prompts or {}).items() if words}
+def _prefix(folder: Path) -> Prompt | None:
+    """What sentence-transformers puts before every text, if the files name it."""
+    says = _prompts(folder)
+    words = (says.prompts or {}).get(says.default_prompt_name or "")
+    return _prompt(folder / _PROMPTS, words + PLACE) if words else None
 
 
 def _mode(config: Plain) -> str:
     """The pooling's name; several modes, which are concatenated there, are joined by `+`."""
-    if "pooling_mode" in config:  # since version 6: a name or a list of names
-        mode = config["pooling_mode"]
-        modes = [mode] if isinstance(mode, str) else mode
+    mode = config.get("pooling_mode")  # since version 6: a name or a list of names
+    if mode is None:
+        modes = [ours for key, ours in _OLD_MODES.items() if config.get(key)] or ["mean"]
     else:
-        modes = [mode for key, mode in _OLD_MODES.items() if config.get(key)] or ["mean"]
-    return "+".join(_OURS.get(mode, mode) for mode in modes)
+        modes = [_NEW_MODES.get(one, one) for one in ([mode] if isinstance(mode, str) else mode)]
+    return "+".join(modes)
 
 
-def _head(folder: Path, kinds: list[tuple[str, str]]) -> Path | None:
-    """The folder of a layer like that of ``cls_mlp``: tanh, square, right behind the pooled vector."""
-    names = [kind for kind, _ in kinds]
-    if names[:3] != ["Transformer", "Pooling", "Dense"] or names.count("Dense") > 1:
-        return None
-    place = folder / kinds[2][1]
+def _is_head(place: Path) -> bool:
+    """Whether a folder has a layer like that of ``cls_mlp``: tanh of a square one, of the pooled vector."""
     if not (place / "model.safetensors").is_file():
-        return None
+        return False
     config = read_mapping(place / "config.json")
     plain = not config.get("use_residual") and config.get("module_input_name") in (None, "sentence_embedding")
     square = config["in_features"] == config["out_features"] and config.get("bias", True)
     tanh = str(config.get("activation_function", "Tanh")).rpartition(".")[2] == "Tanh"
-    return place if plain and square and tanh else None
+    return bool(plain and square and tanh)

@@ -24,8 +24,8 @@ _NEXT = "leave training.micro_batch_size and training.seeded_dropout null, and t
 def count_from(number: int) -> None:
     """Give the next dropout of the pass this number; does nothing outside `SeededDropout`.
 
-    For a model that repeats a step as often as the longest text of a pass needs: otherwise the number, and so
-    the mask, of every later dropout would depend on the other texts of the pass.
+    For a model that repeats a step as often as the longest text of a pass needs: otherwise the masks of every
+    later dropout would depend on the other texts of the pass.
     """
     if _entered:
         _entered[-1]._calls = number - 1
@@ -55,12 +55,11 @@ class SeededDropout(TorchFunctionMode):
     parts, twice, or on several processes, with one result; torch's random state is neither used nor moved.
 
     It reaches `torch.nn.functional.dropout` and the dropout inside `scaled_dot_product_attention`, whatever
-    module calls them. The latter is computed step by step then, because the fused kernels draw their own
-    random numbers.
+    module calls them. The latter is computed step by step then: the fused kernels draw their own numbers.
 
-    `seeds` are int64, ``(texts,)``, of the texts of one forward pass: the first dimension of every tensor
-    that meets dropout. With `lengths`, int64, ``(texts,)``, the texts lie one behind the other instead, so
-    that the first two dimensions are 1 and the tokens; the same elements are dropped.
+    `seeds` are int64, ``(texts,)``: the first dimension of every tensor that meets dropout. With `lengths`,
+    int64, ``(texts,)``, the texts lie one behind the other instead, so that the first two dimensions are 1
+    and the tokens; the same elements are dropped.
 
     Raises:
         ConfigError: if a tensor's first dimensions are not these, or, at the end, if the model has drawn
@@ -205,11 +204,11 @@ def kept(groups: Sequence[tuple[Tensor, Sequence[int]]], p: float, *, dtype: tor
     together they are one dropout of the pass. Inside `SeededDropout` it is that of the padded pass.
     """
     if _entered:
-        found = torch.cat([part.flatten() for part in _entered[-1]._kept(groups, p)]).to(dtype)  # (weights,)
+        factors = torch.cat([part.flatten() for part in _entered[-1]._kept(groups, p)]).to(dtype)
     else:
         size = sum(len(texts) * math.prod(places) for texts, places in groups)
-        found = torch.empty(size, dtype=dtype).bernoulli_(1 - p)  # (weights,)
-    return found.div_(1 - p)
+        factors = torch.empty(size, dtype=dtype).bernoulli_(1 - p)
+    return factors.div_(1 - p)  # (weights,)
 
 
 def _threshold(p: float) -> int:

@@ -1,12 +1,13 @@
 """From the name of a model to a folder on this machine."""
 
+import contextlib
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from embedrun.backbone.declared import read_config, read_mapping
 from embedrun.backbone.of_run import has_head, is_checkpoint, recipe, run_of, verify
-from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import expanded
@@ -19,9 +20,10 @@ PATIENCE = 6.0  # seconds until the hub counts as out of reach
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", "*.jinja"]
 _ADAPTER = "adapter_config.json"
-_OF_TOKENIZER = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-_NOT_HERE = "no run or folder here has this name"
 _NEXT_STEPS = f"Name {FORMS}, or try `embedrun train +experiment=quickstart`, which downloads nothing"
+# A tokenizer is whole with one of these, or with both of the others.
+_TOKENIZER = ("tokenizer.json", "tekken.json", "byte_maps.json", "*vocab.txt", "*.model", "*.tiktoken")
+_HALVES_OF_TOKENIZER = ("*vocab.json", "*merges.txt")
 
 
 def locate(name: str, revision: str | None = None) -> Path:
@@ -101,26 +103,30 @@ def _model_of_run(run: Path) -> Path:
 def _check_rest(checkpoint: Path) -> None:
     """Refuse a checkpoint whose model cannot be put together from its run."""
     run = run_of(checkpoint)
-    if has_head(checkpoint) and not recipe(run).drops_head:
+    made = recipe(run)
+    if has_head(checkpoint) and not made.drops_head:
         raise DataError(
             f"model {str(checkpoint)!r}: its pooling ends in a trained layer, and only a finished run has it "
             f"in usable form; name {run} once it has finished"
         )
     if (run / "model").is_dir():
         _checked(str(run), run / "model")
-        return
-    start = recipe(run).backbone
-    if start.name is None:
+    elif made.backbone.name is None:
         raise DataError(
             f"model {str(checkpoint)!r}: its backbone is trained from scratch, and the vocabulary is written "
             f"when the run finishes; finish it first: embedrun resume {run}"
         )
+    else:
+        with _needed_by(f"{checkpoint}: the model that its run started from is needed"):
+            locate(made.backbone.name, made.backbone.revision)
+
+
+@contextlib.contextmanager
+def _needed_by(what: str) -> Iterator[None]:
     try:
-        locate(start.name, start.revision)
+        yield
     except DataError as fault:
-        raise DataError(
-            [f"{checkpoint}: the model that its run started from is needed: {one}" for one in fault.problems]
-        ) from fault
+        raise DataError([f"{what}: {problem}" for problem in fault.problems]) from fault
 
 
 def _check_hub_id(name: str) -> None:
@@ -130,7 +136,8 @@ def _check_hub_id(name: str) -> None:
     if looks_local or is_run or not _HUB_ID.fullmatch(name):
         siblings = [path.name for path in folder.parent.iterdir()] if is_here(str(folder.parent)) else []
         hint = near_models(name) if is_run else nearest(folder.name, siblings)
-        raise _unknown(name, "no such folder" if looks_local and not is_run else _NOT_HERE, hint)
+        is_path = looks_local and not is_run
+        raise _unknown(name, "no such folder" if is_path else "no run or folder here has this name", hint)
 
 
 def _unknown(name: str, reason: str, hint: str) -> DataError:
@@ -152,12 +159,8 @@ def base_of(folder: Path) -> Path | None:
     here = is_here(name)
     if here and _is_adapter(expanded(name)):
         raise DataError(f"{folder / _ADAPTER}: its base, {name}, is an adapter itself; merge that one first")
-    try:
+    with _needed_by(f"{folder} holds an adapter, and its base is needed"):
         return locate(name, None if here else config.get("revision"))
-    except DataError as fault:
-        raise DataError(
-            [f"{folder} holds an adapter, and its base is needed: {one}" for one in fault.problems]
-        ) from fault
 
 
 def _is_adapter(folder: Path) -> bool:
@@ -168,23 +171,23 @@ def _checked(name: str, folder: Path) -> Path:
     """The folder, if a model can be read from it."""
     sums.verify(folder)
     if _is_adapter(folder):
-        if not (folder / "adapter_model.safetensors").is_file():
-            raise DataError(f"model {name!r}: {folder} holds an adapter without adapter_model.safetensors")
         base_of(folder)
-        if (folder / "tokenizer_config.json").is_file():  # its own tokenizer, in place of the base's
-            _check_tokenizer(name, folder)
-        return folder
-    if not (folder / "config.json").is_file():
-        raise DataError(
-            f"model {name!r}: {folder} is not a model folder: it has no config.json. {_NEXT_STEPS}"
+        has_tokenizer = (folder / "tokenizer_config.json").is_file()  # its own, in place of the base's
+        problem = lacking(folder) if has_tokenizer else None
+        if not (folder / "adapter_model.safetensors").is_file():
+            problem = f"{folder} holds an adapter without adapter_model.safetensors"
+    elif not (folder / "config.json").is_file():
+        problem = f"{folder} is not a model folder: it has no config.json. {_NEXT_STEPS}"
+    elif not has_weights(folder):
+        problem = (
+            f"{folder} holds no weights (*.safetensors; torch's own files can hold code, and are not read). "
+            f"{_NEXT_STEPS}"
         )
-    if not has_weights(folder):
-        raise DataError(
-            f"model {name!r}: {folder} holds no weights (*.safetensors; torch's own files can hold code, and "
-            f"are not read). {_NEXT_STEPS}"
-        )
-    read_config(folder)
-    _check_tokenizer(name, folder)
+    else:
+        read_config(folder)
+        problem = lacking(folder)
+    if problem is not None:
+        raise DataError(f"model {name!r}: {problem}")
     return folder
 
 
@@ -193,48 +196,49 @@ def has_weights(folder: Path) -> bool:
     return any(folder.glob("*.safetensors"))
 
 
-def _check_tokenizer(name: str, folder: Path) -> None:
-    if fault := lacking(folder):
-        raise DataError(f"model {name!r}: {fault}")
-    for file in _OF_TOKENIZER:
-        if (folder / file).is_file():
-            read_mapping(folder / file)
+def lacking(folder: Path) -> str | None:
+    """Which files of a tokenizer a model folder lacks, as a sentence; None: they are there."""
+
+    def there(pattern: str) -> bool:
+        # An interrupted copy can leave an empty file.
+        return any(path.is_file() and path.stat().st_size for path in folder.glob(pattern))
+
+    if any(map(there, _TOKENIZER)) or all(map(there, _HALVES_OF_TOKENIZER)):
+        return None
+    return (
+        f"{folder} has no tokenizer, or half of one: it needs tokenizer.json, or vocab.txt, or vocab.json "
+        "with merges.txt, or a SentencePiece file (*.model); copy or download the folder again, or name "
+        "another"
+    )
 
 
 def _from_hub(name: str, revision: str | None) -> Path:
-    from huggingface_hub import HfApi, errors
+    from huggingface_hub import HfApi
 
     get = partial(fetched, name, revision=revision, allow_patterns=_FILES)
     try:
         # First, or the hub would be waited for with each file.
         HfApi().model_info(name, revision=revision, timeout=PATIENCE)
         return get()
-    except errors.GatedRepoError as fault:
-        reason, cause = (
-            "the hub lets only approved users load it; ask on its page, then `hf auth login`",
-            fault,
-        )
-    except errors.RepositoryNotFoundError as fault:
-        here = "no run or folder here and no model on the hub has this name, or it is private"
-        raise _unknown(name, here, near_models(name)) from fault
-    except errors.RevisionNotFoundError as fault:
-        reason, cause = f"the hub has no revision {revision!r} of it", fault
     except Exception as fault:  # network failures have no common exception class
-        try:
+        with contextlib.suppress(OSError, ValueError):
             return get(local_files_only=True)
-        except (OSError, ValueError):
-            reason = (
-                "no run or folder here has this name, it is not in the hub's cache, and the hub cannot be "
-                f"reached ({_why(fault)})"
-            )
-            raise _unknown(name, reason, near_models(name)) from fault
-    raise DataError(f"model {name!r}: {reason}. {_NEXT_STEPS}") from cause
+        reason = f"no run or folder here has this name, nor has the hub's cache, and the hub {_why(fault)}"
+        raise _unknown(name, reason, near_models(name)) from fault
 
 
 def _why(fault: Exception) -> str:
-    """Why the hub gave no answer, in a few words."""
+    """Why the hub gave nothing, in a few words."""
     from huggingface_hub import errors
 
-    if isinstance(fault, errors.OfflineModeIsEnabled):
-        return "offline mode: HF_HUB_OFFLINE is set"
-    return f"{type(fault).__name__}: {(str(fault).strip() or 'no answer').splitlines()[0]}"
+    match fault:
+        case errors.GatedRepoError():
+            return "lets only approved users load it: ask on its page, then `hf auth login`"
+        case errors.RepositoryNotFoundError():
+            return "has no model of this name, or it is private"
+        case errors.RevisionNotFoundError():
+            return "has no such revision of it"
+        case errors.OfflineModeIsEnabled():
+            return "cannot be reached (offline mode: HF_HUB_OFFLINE is set)"
+    line = (str(fault).strip() or "no answer").splitlines()[0]
+    return f"cannot be reached ({type(fault).__name__}: {line})"

@@ -14,36 +14,33 @@ _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")  # as confi
 
 def depth_of(config: Plain) -> int | None:
     """The number of layers that a `config.json` describes; None where it does not say."""
-    found = next((config[name] for name in _DEPTHS if name in config), None)
-    return found if isinstance(found, int) else None
+    depth = next((config[name] for name in _DEPTHS if name in config), None)
+    return depth if isinstance(depth, int) else None
 
 
 def shortened(config: Plain, layers: int | None) -> dict[str, Any]:
-    """A `config.json` with so many layers; with as many as it has for None.
-
-    What it says of each layer, such as `layer_types`, is cut likewise.
-    """
+    """A `config.json` with so many layers, lists of one entry a layer cut likewise; None: as it is."""
     depth = depth_of(config)
     if layers is None or depth is None:
         return dict(config)
-    lists = {key: value for key, value in config.items() if isinstance(value, list)}
-    each = {key: value[:layers] for key, value in lists.items() if len(value) == depth}
-    return {**config, **each, **{name: layers for name in _DEPTHS if name in config}}
+    lists = {key: value[:layers] for key, value in config.items() if isinstance(value, list)}
+    cut = {key: value for key, value in lists.items() if len(config[key]) == depth}
+    return {**config, **cut, **{name: layers for name in _DEPTHS if name in config}}
 
 
 def problems(config: BackboneConfig, pooling: PoolingConfig) -> list[str]:
     """Options that contradict the number of layers, before any model is read."""
     if config.layers is None:
         return []
-    found = []
+    wrong = []
     if config.scratch is not None:
-        found.append(
+        wrong.append(
             "backbone.layers: cuts a pretrained model, and backbone.scratch makes a new one; leave it null, "
             "and give backbone.scratch.layers"
         )
     if config.adapter is not None:
-        found.append("backbone.layers: an adapter is for a whole model; leave one of the two null")
-    return found + dropped(config.layers, pooling, "backbone.layers")
+        wrong.append("backbone.layers: an adapter is for a whole model; leave one of the two null")
+    return wrong + dropped(config.layers, pooling, "backbone.layers")
 
 
 def dropped(layers: int | None, pooling: PoolingConfig, option: str) -> list[str]:
@@ -84,10 +81,10 @@ def cut(model: Any, layers: int | None) -> None:
         return
     config = model.config
     plain = config.to_dict() if hasattr(config, "to_dict") else vars(config)
-    if found := too_many(layers, plain):
-        raise ConfigError(found)
+    if wrong := too_many(layers, plain):
+        raise ConfigError(wrong)
     depth = depth_of(plain)
-    lists = [one for one in model.modules() if isinstance(one, nn.ModuleList) and len(one) == depth]
+    lists = [part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == depth]
     if has_adapter(model) or len(lists) != 1:
         why = "it has an adapter" if has_adapter(model) else "it has no list of its layers"
         raise ConfigError(f"backbone.layers: this model cannot be cut ({why}); leave it null")

@@ -5,18 +5,18 @@ The rest is in the run directory: in `model/` once the run has finished, else in
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
 from torch import nn
 
-from embedrun.backbone.declared import RUN_FILE, Declared, read_json
-from embedrun.backbone.length import USUAL
-from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
+from embedrun.backbone.declared import RUN_FILE, Declared, held
+from embedrun.backbone.transformer import USUAL
+from embedrun.config import BackboneConfig, EvaluationConfig, PoolingConfig
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import sha256
+from embedrun.files import as_written, read_json, sha256
 from embedrun.prompt import in_use, of
 from embedrun.runs.reading import RunFiles
 
@@ -46,23 +46,15 @@ def verify(checkpoint: Path) -> None:
     Raises:
         DataError: if they differ, or the manifest does not say what they should be.
     """
-    manifest, weights = read_json(checkpoint / _MANIFEST), checkpoint / _WEIGHTS
-    try:
-        schema, entry = manifest["schema"], manifest["files"][_WEIGHTS]
+    place, weights = checkpoint / _MANIFEST, checkpoint / _WEIGHTS
+    with as_written(place, "a checkpoint manifest", _ANOTHER):
+        manifest = read_json(place)
+        if manifest["schema"] != SCHEMA:
+            raise ValueError(f"schema {manifest['schema']!r}, and this version of embedrun reads {SCHEMA}")
+        entry = manifest["files"][_WEIGHTS]
         size, digest = entry["bytes"], entry["sha256"]
-    except (LookupError, TypeError) as fault:
-        raise DataError(f"{checkpoint / _MANIFEST}: is not a checkpoint manifest; {_ANOTHER}") from fault
-    if schema != SCHEMA:
-        raise DataError(
-            f"{checkpoint / _MANIFEST}: schema {schema!r}, and this version of embedrun reads {SCHEMA}; "
-            f"{_ANOTHER}"
-        )
-    try:
-        whole = weights.stat().st_size == size and sha256(weights) == digest
-    except OSError as fault:
-        raise DataError(f"{weights}: cannot be read ({fault.strerror}); {_ANOTHER}") from fault
-    if not whole:
-        raise DataError(f"{weights}: is damaged, it differs from its manifest; {_ANOTHER}")
+    if not weights.is_file() or weights.stat().st_size != size or sha256(weights) != digest:
+        raise DataError(f"{weights}: is missing or damaged: it differs from its manifest; {_ANOTHER}")
 
 
 def has_head(checkpoint: Path) -> bool:
@@ -79,28 +71,25 @@ def put(checkpoint: Path, model: nn.Module) -> None:
     """
     weights = model.state_dict()
     trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
-    # Most poolings do without the pooler, which is not trained then.
-    lacking = {name for name in trained if not name.startswith("pooler.")}
-    odd = []
     with safe_open(checkpoint / _WEIGHTS, framework="pt") as file, torch.no_grad():
-        for stored in file.keys():  # noqa: SIM118, no mapping
-            if not stored.startswith(_MODEL):
-                continue
-            name, weight = stored.removeprefix(_MODEL), file.get_tensor(stored)
-            lacking.discard(name)
+        stored = {
+            key.removeprefix(_MODEL): key
+            for key in file.keys()  # noqa: SIM118, no mapping
+            if key.startswith(_MODEL)
+        }
+        # Most poolings do without the pooler, which is not trained then.
+        odd = {name for name in trained - stored.keys() if not name.startswith("pooler.")}
+        for name, key in stored.items():
+            weight = file.get_tensor(key)
             if name in weights and weights[name].shape == weight.shape:
                 weights[name].copy_(weight)
             else:
-                odd.append(name)
-    if odd := sorted([*odd, *lacking]):
+                odd.add(name)
+    if odd:
         raise DataError(
             f"{checkpoint / _WEIGHTS}: belongs to another model than the run's: {len(odd)} of the weights "
-            f"differ ({', '.join(odd[:3])}{', ...' if len(odd) > 3 else ''}); {_ANOTHER}"
+            f"differ ({', '.join(sorted(odd)[:3])}); {_ANOTHER}"
         )
-
-
-_TRAINING_HEAD = "cls_mlp"
-_GROUPS = ("backbone", "pooling", "evaluation")  # of a `Recipe`
 
 
 @dataclass(frozen=True)
@@ -114,17 +103,14 @@ class Recipe:
     @property
     def drops_head(self) -> bool:
         """Whether a layer behind the pooling is there for training alone."""
-        return self.pooling.name == _TRAINING_HEAD and not self.pooling.keep_head
+        return self.pooling.name == "cls_mlp" and not self.pooling.keep_head
 
 
 def recipe(run: Path) -> Recipe:
     """The recipe in a run's `config.yaml`; DataError if it is unreadable or of another version's options."""
-    path, plain = run / "config.yaml", RunFiles(run).config
-    checker = Checker()
-    made = checker.build(Recipe, {name: plain[name] for name in _GROUPS if name in plain})
-    if made is None:
-        raise DataError([f"{path}: {problem}" for problem in checker.problems])
-    return made
+    plain = RunFiles(run).config
+    groups = {each.name: plain[each.name] for each in fields(Recipe) if each.name in plain}
+    return held(run / "config.yaml", Recipe, groups)
 
 
 def in_place_of(base: Declared, made: Recipe) -> Declared:
@@ -149,15 +135,9 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
     except ConfigError as fault:  # a file's, not the user's
         raise DataError(fault.problems) from fault
     length = _length(base, made)
-    given = {
-        "pooling": pooling.name != "auto",
-        "normalize": pooling.normalize is not None,
-        "max_length": length != base.max_length,
-        "prompt": prompt != base.prompt,
-    }
     return replace(
         says,
-        files={**base.files, **{name: RUN_FILE for name, is_given in given.items() if is_given}},
+        files=dict.fromkeys(("pooling", "normalize", "max_length", "prompt"), RUN_FILE),
         normalize=base.normalize if pooling.normalize is None else pooling.normalize,
         max_length=length,
         prompt=prompt,
@@ -167,12 +147,14 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
 
 def _length(base: Declared, made: Recipe) -> int | None:
     """Tokens of a text; None: no file says, and the model decides."""
-    backbone, asked = made.backbone, made.evaluation.max_length
-    if asked is not None:
-        return asked
+    backbone = made.backbone
+    if made.evaluation.max_length is not None:
+        return made.evaluation.max_length
     if backbone.scratch is not None:
         return backbone.scratch.positions
+    if base.is_ours:
+        return base.max_length
     most = max(USUAL, backbone.max_length or 0)
     if base.max_length is None:
         return most if most > USUAL else None
-    return base.max_length if base.is_ours else min(base.max_length, most)
+    return min(base.max_length, most)

@@ -143,8 +143,6 @@ def available(dtype: torch.dtype) -> bool:
 
 # From this many tokens on torch's own attention is as fast; below, its softmax is what takes long.
 LONG = 64  # tokens, measured with heads of 32 dimensions on AVX-512
-_AT_ONCE = 3 * 2**16  # numbers of the queries of some texts: with keys and values, what a core's cache holds
-_LANES = 16  # numbers that AVX-512 computes at once: a softmax over fewer is done one by one
 
 
 def attention(three: Tensor, heads: int, seen: Tensor | None) -> Tensor:
@@ -155,28 +153,13 @@ def attention(three: Tensor, heads: int, seen: Tensor | None) -> Tensor:
         heads: number of them.
         seen: which tokens are no padding, bool, ``(texts, 1, 1, tokens)``; None: all.
     """
-    texts, tokens, dim = three.shape[0], three.shape[1], three.shape[2] // 3
-    sides = three.view(texts, tokens, 3, heads, -1).permute(2, 0, 3, 1, 4)  # (3, texts, heads, tokens, head)
-    if tokens >= LONG:
+    sides = three.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)  # (3, texts, heads, tokens, head)
+    if three.shape[1] >= LONG:
         mixed = functional.scaled_dot_product_attention(*sides, attn_mask=seen)
-        return mixed.transpose(1, 2).reshape(texts, tokens, dim)
-    width, head = max(tokens, _LANES), dim // heads
-    some = min(texts, max(1, _AT_ONCE // (width * dim)))  # texts at once, in the same memory
-    side = three.new_zeros(3, some, heads, width, head, dtype=torch.float32)
-    far = three.new_zeros(some, width, dtype=torch.float32)  # (some, width), -inf where no token is
-    far[:, tokens:] = -torch.inf
-    out = three.new_empty(texts, tokens, heads, head)
-    for start in range(0, texts, some):
-        here = slice(start, min(start + some, texts))
-        count = here.stop - start
-        side[:, :count, :, :tokens] = sides[:, here]
-        query, key, value = (part[:count].flatten(0, 1) for part in side)  # (count * heads, width, head)
+    else:
+        query, key, value = sides.float()  # (texts, heads, tokens, head) each
+        weights = (query * query.shape[-1] ** -0.5) @ key.mT  # (texts, heads, tokens, tokens)
         if seen is not None:
-            far[:count, :tokens] = 0
-            far[:count, :tokens].masked_fill_(~seen[here, 0, 0], -torch.inf)
-        weights = torch.baddbmm(
-            far[:count].repeat_interleave(heads, dim=0)[:, None], query[:, :tokens], key.mT, alpha=head**-0.5
-        )  # (count * heads, tokens, width)
-        mixed = torch.bmm(torch.softmax(weights, dim=-1), value)  # (count * heads, tokens, head)
-        out[here] = mixed.view(count, heads, tokens, head).transpose(1, 2)
-    return out.view(texts, tokens, dim)
+            weights = weights.masked_fill_(~seen, -torch.inf)
+        mixed = (weights.softmax(dim=-1) @ value).to(three.dtype)
+    return mixed.transpose(1, 2).flatten(2)

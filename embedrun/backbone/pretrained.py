@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,13 +12,12 @@ import torch
 
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone import bert, declared
-from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import Declared, read_config
 from embedrun.backbone.dropout import same_again
-from embedrun.backbone.files import base_of, commit_of, is_here, locate
+from embedrun.backbone.files import base_of, commit_of, is_here, lacking, locate
 from embedrun.backbone.layers import cut
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, put, recipe, run_of
-from embedrun.config import AdapterConfig
+from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError, EmbedrunError
 from embedrun.runs.search import settle
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("embedrun")
 _MOST_SAID = 500  # letters
+_LEAST = 0.5  # tokens to rows: models have more rows, to be divisible by 128, a tenth at most
 
 
 def read(
@@ -45,15 +46,13 @@ def read(
     Args:
         folder: with `config.json`, weights (safetensors) and tokenizer files; or with an adapter and the
             name of its base model.
-        attention: ``sdpa``, ``flash_attention_2``, or ``eager``, which also stands in where a model has no
-            sdpa.
+        attention: ``sdpa``, ``flash_attention_2``, or ``eager``, which also stands in for a lacking sdpa.
         dtype: of the weights; None: float32, and for an adapter's base the type it was trained on.
         adapter: add a new one; None: only what the folder has.
         layers: keep the first so many, once all are read; None: all.
 
     Raises:
-        ConfigError: for a new adapter that does not fit the model, or beside another one; for `layers` that
-            the model does not have.
+        ConfigError: for a new adapter or `layers` that do not fit the model.
         DataError: if the folder needs code of its own, or cannot be read completely, its tokenizer included.
     """
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
@@ -63,51 +62,51 @@ def read(
         raise ConfigError(
             f"backbone.adapter: {folder} is an adapter itself; leave backbone.adapter null to train it"
         )
-    weights = folder if base is None else base
+    weights = base or folder
     quantized, trained_dtype = (adapter, None) if base is None else adapters.stored(folder)
     _refuse_foreign_code(weights)
     of_tokenizer = folder if (folder / "tokenizer_config.json").is_file() else weights
-    try:
-        with quiet():
-            model, report = _load(weights, attention, dtype or trained_dtype or "float32", quantized)
-            tokenizer = tokenizers.read(of_tokenizer, getattr(model.config, "vocab_size", None))
-            if base is not None:
-                adapters.read(model, folder)
-    except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
-        raise
-    except Exception as fault:  # files from anywhere fail in any way
-        raise unreadable(folder, "a model", fault) from None
-    _check(model, weights, report)
+    with readable(folder, "a model"), quiet():
+        model, report = _load(weights, attention, dtype or trained_dtype or "float32", quantized)
+        tokenizer = read_tokenizer(of_tokenizer, getattr(model.config, "vocab_size", None))
+        if base is not None:
+            adapters.read(model, folder)
+    _check_whole(model, weights, report["missing_keys"])
     cut(model, layers)
     if adapter is not None:
         adapters.add(model, adapter)
     return model, tokenizer
 
 
-def _check(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> None:
+def _check_whole(model: Any, folder: Path, absent: Collection[str]) -> None:
     # Most poolings do without BERT's pooler, and checkpoints trained without it lack it.
-    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+    missing = sorted(name for name in absent if not name.startswith("pooler."))
     if missing:
         raise DataError(
-            f"{folder}: the weights lack {len(missing)} of the model's tensors "
-            f"({', '.join(missing[:3])}, ...), which would be random. "
-            "Download the folder again, or name another"
+            f"{folder}: the weights lack {len(missing)} of the model's tensors ({', '.join(missing[:3])}), "
+            "which would be random; download the folder again, or name another"
         )
-    if len(missing) < len(report["missing_keys"]):
+    if absent:
         model.pooler.is_random = True  # nobody may pool with it
     if model.config.is_encoder_decoder:
-        raise DataError(f"{folder}: {model.config.model_type} has a decoder after its encoder; not supported")
+        raise DataError(f"{folder}: {model.config.model_type} has a decoder; not supported")
 
 
-def unreadable(folder: Path, what: str, fault: Exception) -> DataError:
-    """What a library says on one line, to be raised without its traceback."""
-    said = " ".join(clean(str(fault)).split()) or type(fault).__name__
-    return DataError(f"{folder}: cannot be read as {what}: {said[:_MOST_SAID]}")
+@contextlib.contextmanager
+def readable(folder: Path, what: str) -> Iterator[None]:
+    """A block that reads a folder with a library: DataError on one line for whatever that raises."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
+        raise
+    except Exception as fault:  # files from anywhere fail in any way
+        said = " ".join(clean(str(fault)).split()) or type(fault).__name__
+        raise DataError(f"{folder}: cannot be read as {what}: {said[:_MOST_SAID]}") from None
 
 
 def _load(
     folder: Path, attention: str, dtype: str, adapter: AdapterConfig | None
-) -> "tuple[PreTrainedModel, Mapping[str, Collection[str]]]":
+) -> tuple[Any, Mapping[str, Collection[str]]]:
     from transformers import AutoConfig, AutoModel
 
     local = {"trust_remote_code": False, "local_files_only": True}
@@ -121,36 +120,59 @@ def _load(
     try:
         model, report = get(attn_implementation=attention)
     except ValueError as fault:
-        if attention == "flash_attention_2" and "lash" in str(fault):
-            first = str(fault).strip().splitlines()[0]
-            raise ConfigError(f"backbone.attention: not for this model: {first}; choose sdpa") from fault
+        said = str(fault)
+        if attention == "flash_attention_2" and "lash" in said:
+            raise ConfigError(f"backbone.attention: {said.splitlines()[0]}; choose sdpa") from fault
         # MPNet, DeBERTa and others have no sdpa; eager computes the same in more memory.
-        if attention == "eager" or "attn_implementation" not in str(fault):
+        if attention != "sdpa" or "attn_implementation" not in said:
             raise
-        _log.info("%s: no %s attention for this model, eager is used", folder, attention)
+        _log.info("%s: no sdpa for this model, eager attention is used", folder)
         model, report = get(attn_implementation="eager")
     # A decoder would keep keys and values for the next word, which never comes.
     model.config.use_cache = False
-    if model.config.model_type == "modernbert":
-        # Some versions of transformers compile it unasked, which fails or stalls where lengths vary.
-        model.config.reference_compile = False
     return model, report
 
 
 def _refuse_foreign_code(folder: Path) -> None:
     from transformers import CONFIG_MAPPING
 
-    config = read_config(folder)
-    kind = config.get("model_type")
-    if isinstance(kind, str) and kind in CONFIG_MAPPING:
-        return
-    if "auto_map" in config:
+    kind = str(read_config(folder).get("model_type"))
+    if kind not in CONFIG_MAPPING:
         raise DataError(
-            f"{folder}/config.json: needs code that comes with the model (auto_map), and embedrun runs none; "
-            "choose a model whose architecture is part of transformers, or a copy whose config.json names "
-            "the architecture that its weights have, as docs/data.md does for RAOE's first teacher"
+            f"{folder}/config.json: model_type {kind!r} is not one that transformers knows, and code that "
+            "comes with a model is never run; choose a model whose architecture is part of transformers, or "
+            "a copy whose config.json names that of its weights, as docs/data.md does for one of RAOE's"
         )
-    raise DataError(f"{folder}/config.json: model_type {kind!r} is not one that transformers knows")
+
+
+def read_tokenizer(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a folder, of transformers; only data is read, no code.
+
+    `rows` is the size of the model's embedding table, None if unknown. Where files are missing transformers
+    makes a tokenizer to which every word is unknown, or that gives no tokens at all.
+
+    Raises:
+        DataError: if files are missing or cannot be read, or make a tokenizer that knows too little.
+    """
+    from transformers import AutoTokenizer
+
+    if problem := lacking(folder):
+        raise DataError(problem)
+    with readable(folder, "a tokenizer"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    problem = None
+    if rows is not None and len(tokenizer) < _LEAST * rows:
+        problem = f"its tokenizer has {len(tokenizer):,} tokens, and the model has vectors for {rows:,}"
+    elif tokenizer.is_fast:
+        special = set(tokenizer.all_special_ids)
+        if not bert.knows_words(tokenizer.backend_tokenizer, special, tokenizer.unk_token_id):
+            problem = "to its tokenizer every word is unknown, so that all texts would be alike"
+    if problem is not None:
+        raise DataError(
+            f"{folder}: {problem}: tokenizer files are missing, cut off or another model's; copy or download "
+            "the folder again, or name another"
+        )
+    return tokenizer
 
 
 @contextlib.contextmanager
@@ -181,71 +203,56 @@ class Model(NamedTuple):
     origin: dict[str, str | None]
 
 
-def read_model(
-    name: str,
-    revision: str | None,
-    *,
-    attention: str,
-    dtype: str | None = None,
-    adapter: AdapterConfig | None = None,
-    layers: int | None = None,
-    encodes_only: bool = False,
-) -> Model:
-    """The model of a name; `name` and `revision` are those of `locate`, the other options those of `read`.
+def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
+    """The model that a configuration names.
 
-    With `encodes_only`, `bert` reads what it knows of whole models in float32 with sdpa.
-
-    A checkpoint without a given `dtype` has weights of the type that its run had.
+    With `encodes_only`, `bert` reads what it knows of whole models in float32 with sdpa. A checkpoint without
+    a given `dtype` has weights of the type that its run had.
 
     Raises:
         ConfigError: for a new adapter that does not fit the model, or on a checkpoint.
         DataError: if the model cannot be found or not be read completely.
     """
-    name = settle(name)
-    folder = locate(name, revision)
+    assert config.name is not None
+    name = settle(config.name)
+    folder = locate(name, config.revision)
     origin = {"name": name, "commit": commit_of(folder)}
-    if not is_checkpoint(folder):
-        whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=layers)
-        plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
-        found = bert.read(folder, whole) if encodes_only and plain else None
-        if found is not None:
-            cut(found[0], layers)
-        model, tokenizer = found or whole()
+    attention, dtype, adapter = config.attention, config.dtype, config.adapter
+    if is_checkpoint(folder):
         if adapter is not None:
-            # A relative path is valid from here only, and a run directory stands for its model.
-            base = str(folder.resolve()) if is_here(name) else name
-            adapters.name_base(model, name=base, revision=origin["commit"])
-        return Model(model, tokenizer, declared.read(folder), origin)
+            raise ConfigError(
+                f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
+                "name the run directory once it has finished"
+            )
+        base = _base_of_checkpoint(folder, config)
+        put(folder, base.model)
+        cut(base.model, config.layers)
+        return base._replace(origin=origin)
+    whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=config.layers)
+    plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
+    light = bert.read(folder, whole) if encodes_only and plain else None
+    if light is not None:
+        cut(light[0], config.layers)
+    model, tokenizer = light or whole()
     if adapter is not None:
-        raise ConfigError(
-            f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
-            "name the run directory once it has finished"
-        )
-    found = _base(folder, attention=attention, dtype=dtype)
-    put(folder, found.model)
-    cut(found.model, layers)
-    return found._replace(origin=origin)
+        # A relative path is valid from here only, and a run directory stands for its model.
+        place = str(folder.resolve()) if is_here(name) else name
+        adapters.name_base(model, name=place, revision=origin["commit"])
+    return Model(model, tokenizer, declared.read(folder), origin)
 
 
-def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
+def _base_of_checkpoint(checkpoint: Path, config: BackboneConfig) -> Model:
     """The model that the weights of a checkpoint are copied into."""
     run = run_of(checkpoint)
     if (run / "model").is_dir():
-        return read_model(str(run / "model"), None, attention=attention, dtype=dtype)
+        start = BackboneConfig(name=str(run / "model"), attention=config.attention, dtype=config.dtype)
+        return read_model(start)
     made = recipe(run)
-    start = made.backbone
-    assert start.name is not None, "locate() has asked"
-    if start.adapter is not None and (lacking := adapters.cannot_quantize(start.adapter)):
-        raise DataError([f"{checkpoint}: cannot be read on this machine: {one}" for one in lacking])
-    found = read_model(
-        start.name,
-        start.revision,
-        attention=attention,
-        dtype=dtype or start.dtype,
-        adapter=start.adapter,
-        layers=start.layers,
-    )
-    return found._replace(declared=in_place_of(found.declared, made))
+    start = replace(made.backbone, attention=config.attention, dtype=config.dtype or made.backbone.dtype)
+    if start.adapter is not None and (lack := adapters.cannot_quantize(start.adapter)):
+        raise DataError([f"{checkpoint}: cannot be read on this machine: {problem}" for problem in lack])
+    base = read_model(start)
+    return base._replace(declared=in_place_of(base.declared, made))
 
 
 def enable(model: "PreTrainedModel") -> None:
@@ -262,8 +269,6 @@ def enable(model: "PreTrainedModel") -> None:
             f"training.gradient_checkpointing: this model ({model.config.model_type}) cannot; leave it "
             "false, and lower training.micro_batch_size for less memory"
         )
-    # Renamed in the course of transformers 5. It also lets gradients in at the embeddings, which are frozen
-    # under an adapter.
-    switch = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    # The reentrant way loses the gradient of an adapter, and takes no context.
-    switch({"use_reentrant": False, "context_fn": same_again})
+    # It also lets gradients in at the embeddings, which are frozen under an adapter. The reentrant way loses
+    # the gradient of an adapter, and takes no context.
+    model.activation_checkpointing_enable({"use_reentrant": False, "context_fn": same_again})

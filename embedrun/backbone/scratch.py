@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -29,7 +29,14 @@ def word_pieces(texts: Iterable[str], size: int) -> list[str]:
     Raises:
         ConfigError: if the special tokens and the characters alone are more than `size`.
     """
-    words = _count(texts)
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    normalizer, splitter = BertNormalizer(lowercase=True), BertPreTokenizer()
+    words: Counter[str] = Counter()
+    for text in texts:
+        split = splitter.pre_tokenize_str(normalizer.normalize_str(text))
+        words.update(word for word, _ in split if len(word) <= _LONGEST_WORD)
     characters = sorted(set().union(*words))
     pieces = [*SPECIAL, *characters, *(f"##{character}" for character in characters)]
     if len(pieces) > size:
@@ -40,19 +47,6 @@ def word_pieces(texts: Iterable[str], size: int) -> list[str]:
     # A word of one character is a piece already.
     frequent = sorted((-count, word) for word, count in words.items() if len(word) > 1)
     return pieces + [word for _, word in frequent[: size - len(pieces)]]
-
-
-def _count(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs."""
-    from tokenizers.normalizers import BertNormalizer
-    from tokenizers.pre_tokenizers import BertPreTokenizer
-
-    normalizer, splitter = BertNormalizer(lowercase=True), BertPreTokenizer()
-    words: Counter[str] = Counter()
-    for text in texts:
-        split = splitter.pre_tokenize_str(normalizer.normalize_str(text))
-        words.update(word for word, _ in split if len(word) <= _LONGEST_WORD)
-    return words
 
 
 _WINDOW, _MIN_WINDOW = 256, 16  # tokens; of RAN's released configuration
@@ -74,13 +68,13 @@ def make(
 
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
 
-    if found := problems(shape):
-        raise ConfigError(found)
+    if wrong := problems(shape):
+        raise ConfigError(wrong)
     pieces = word_pieces(texts, shape.vocabulary)
     config = AutoConfig.for_model(**configuration(shape, len(pieces)))
     model = AutoModel.from_config(config, dtype=torch.float32, attn_implementation=attention)
     # Other code passes a model all inputs that its tokenizer lists; a RAN has no token types.
-    inputs: dict[str, Any] = (
+    inputs: dict = (
         {"model_input_names": ["input_ids", "attention_mask"]} if shape.architecture == "ran" else {}
     )
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
@@ -97,9 +91,8 @@ def configuration(shape: ScratchConfig, vocabulary: int) -> Plain:
         "num_attention_heads": shape.heads,
     }
     if shape.architecture == "ran":
-        windows = {"window": _window(shape), "min_window": _min_window(shape)}
-        kind = {"model_type": "embedrun_ran", "head_size": _head_size(shape), "dropout": shape.dropout}
-        return {**kind, **both, **windows}
+        kind = {"model_type": "embedrun_ran", "dropout": shape.dropout}
+        return {**kind, **both, **_of_ran(shape)}
     return {
         "model_type": "bert",
         **both,
@@ -110,37 +103,31 @@ def configuration(shape: ScratchConfig, vocabulary: int) -> Plain:
     }
 
 
+def _of_ran(shape: ScratchConfig) -> dict[str, int]:
+    window = shape.window or _WINDOW
+    return {
+        "head_size": shape.head_size or shape.width // shape.heads,
+        "window": window,
+        "min_window": shape.min_window or min(_MIN_WINDOW, window),
+    }
+
+
 def problems(shape: ScratchConfig) -> list[str]:
     """What is wrong with a shape, beyond what each option's own range says."""
     where = "backbone.scratch"
-    ran = shape.architecture == "ran"
-    found = [
+    is_ran, of_ran = shape.architecture == "ran", _of_ran(shape)
+    wrong = [
         f"{where}.{name}: only architecture=ran has one, got {value}; leave it null"
-        for name in ("head_size", "window", "min_window")
-        if (value := getattr(shape, name)) is not None and not ran
+        for name in of_ran
+        if (value := getattr(shape, name)) is not None and not is_ran
     ]
+    head, window, min_window = of_ran.values()
     if shape.head_size is None and shape.width % shape.heads:
-        found.append(
+        wrong.append(
             f"{where}.heads: {shape.heads} heads do not divide a width of {shape.width}; choose a divisor"
         )
-    elif ran and _head_size(shape) % 2:
-        found.append(
-            f"{where}.head_size: must be even in a RAN, got {_head_size(shape)}; null is width by heads"
-        )
-    if ran and _min_window(shape) > _window(shape):
-        found.append(
-            f"{where}.min_window: must be at most {where}.window ({_window(shape)}), got {_min_window(shape)}"
-        )
-    return found
-
-
-def _head_size(shape: ScratchConfig) -> int:
-    return shape.head_size or shape.width // shape.heads
-
-
-def _window(shape: ScratchConfig) -> int:
-    return shape.window or _WINDOW
-
-
-def _min_window(shape: ScratchConfig) -> int:
-    return shape.min_window or min(_MIN_WINDOW, _window(shape))
+    elif is_ran and head % 2:
+        wrong.append(f"{where}.head_size: must be even in a RAN, got {head}; null is width by heads")
+    if is_ran and min_window > window:
+        wrong.append(f"{where}.min_window: must be at most {where}.window ({window}), got {min_window}")
+    return wrong

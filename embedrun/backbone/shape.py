@@ -10,11 +10,10 @@ from torch import nn
 
 from embedrun.backbone.adapter import stored
 from embedrun.backbone.declared import Declared, held, read, read_config, read_mapping
-from embedrun.backbone.files import base_of, has_weights, is_here, locate
+from embedrun.backbone.files import base_of, has_weights, is_here, lacking, locate
 from embedrun.backbone.layers import shortened, too_many
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, recipe, run_of
 from embedrun.backbone.scratch import configuration
-from embedrun.backbone.tokenizer import lacking
 from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, expanded

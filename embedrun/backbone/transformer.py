@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from embedrun.backbone import bert
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.dropout import SeededDropout
-from embedrun.backbone.unpadded import last_layer, mask_for, trainable, usable
+from embedrun.backbone.unpadded import last_layer, trainable, usable
 from embedrun.batch import Tokens, TokenTable, sent
 from embedrun.errors import ConfigError
+from embedrun.pooling import Pooling
 from embedrun.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -34,16 +35,14 @@ def groups(
 
     Sorted by length, groups are runs of neighbours, and the cost of a cut is
 
-    .. math:: \sum_{g} \bigl(|g| \max_{i \in g} n_i + c \bigr)
+    .. math:: \sum_{g} \bigl(|g| \max_{i \in g} n_i^p + c \bigr)
 
-    with :math:`n_i` the length of text *i* and *c* the overhead. The best cut at changes of length is
-    found exactly, by dynamic programming over the distinct lengths. With `power` 2 the cost of a text is the
-    square of the longest, as that of its attention is.
+    with :math:`n_i` the length of text *i*, *c* the overhead and *p* the power, 2 for attention. The best cut
+    at changes of length is found exactly, by dynamic programming over the distinct lengths.
 
     Args:
         lengths: tokens of each text, ``(texts,)``, >= 1.
-        overhead: cost of one more forward pass, in tokens: small where padding is expensive (a CPU), large
-            where starting a pass is (a CUDA device).
+        overhead: cost of one more forward pass, in tokens.
         budget: padded tokens of a group, at most, unless one text alone is longer; None: no limit.
         most: texts of a group, at most; None: no limit.
 
@@ -62,15 +61,15 @@ def groups(
         cost = least[:end] + width**power * texts + overhead * passes
         start[end] = np.argmin(cost)
         least[end] = cost[start[end]]
-    found: list[np.ndarray] = []
+    cut: list[np.ndarray] = []
     end = len(distinct)
     while end > 0:
         begin = int(start[end])
         run = order[before[begin] : before[end]][::-1]  # longest first
         size = _texts_in_pass(int(distinct[end - 1]), budget, most)
-        found += [run[i : i + size] for i in range(0, len(run), size)]
+        cut += [run[i : i + size] for i in range(0, len(run), size)]
         end = begin
-    return found
+    return cut
 
 
 def _texts_in_pass(width: int, budget: int | None, most: int | None) -> int:
@@ -80,14 +79,10 @@ def _texts_in_pass(width: int, budget: int | None, most: int | None) -> int:
 
 
 @contextlib.contextmanager
-def fitting(model: Any) -> Iterator[None]:
+def without_flash(model: Any) -> Iterator[None]:
     """Within it, a model with flash attention has sdpa if the pass is in float32, as all scoring is."""
     weight = model.get_input_embeddings().weight
-    if (
-        model.config._attn_implementation != "flash_attention_2"
-        or weight.dtype != torch.float32
-        or torch.is_autocast_enabled(weight.device.type)
-    ):
+    if weight.dtype != torch.float32 or torch.is_autocast_enabled(weight.device.type):
         yield
         return
     model.set_attn_implementation("sdpa")
@@ -102,42 +97,45 @@ def token_ids(
 ) -> list[list[int]]:
     """Token ids of ``before + text + after``, special tokens included, as of one whole string.
 
-    From a string of more than `max_length` tokens, special ones included, the end of the text is cut, at the
-    end of a token, so that as much of it is kept as fits with the whole prompt. So prompt and special tokens
-    are complete for every text, and a model never sees a string that could not have been written out.
+    Of a string of more than `max_length` tokens, special ones included, the end of the text is cut, at the
+    end of a token, so that as much of it is kept as fits with the whole prompt. A model never sees a string
+    that could not have been written out.
 
     Raises:
         ConfigError: if the prompt leaves no token for the text, or the tokenizer gives no token offsets.
     """
-    _check_room(tokenizer, before + after, max_length)
+    (prompt,) = _tokenized(tokenizer, [before + after])["input_ids"]
+    if len(prompt) >= max_length:
+        raise ConfigError(
+            f"backbone.prompt: takes {len(prompt)} tokens by itself, and a text with it is cut to "
+            f"{max_length}; shorten the prompt, or raise backbone.max_length (of a view of a loss: its "
+            "max_length; where it is scored: evaluation.max_length)"
+        )
     filled = [before + text + after for text in texts]
     if not after and tokenizer.truncation_side == "right":  # the end of the string is the end of the text
         return _tokenized(tokenizer, filled, truncation=True, max_length=max_length)["input_ids"]
-    found = _tokenized(tokenizer, filled)
-    ids: list[list[int]] = found["input_ids"]
-    long = [place for place, own in enumerate(ids) if len(own) > max_length]
-    if not long:
-        return ids
-    if not tokenizer.is_fast:
-        raise ConfigError(
-            "backbone.prompt: this tokenizer does not say where its tokens stand in a text, so that a long "
-            "text cannot be cut within the prompt; raise max_length, or end the prompt with {text}"
-        )
-    # Where a text may end: behind each of its own tokens, in characters of the text.
-    ends = {
-        place: _ends(found.encodings[place].offsets, len(before), len(before) + len(texts[place]))
-        for place in long
-    }
-    kept = {place: len(ends[place]) - (len(ids[place]) - max_length) for place in long}  # tokens
-    while long:
-        cut = [texts[place][: ends[place][kept[place] - 1] if kept[place] > 0 else 0] for place in long]
-        again = _tokenized(tokenizer, [before + text + after for text in cut])["input_ids"]
-        for place, own in zip(long, again, strict=True):
-            ids[place] = own
-            # The text may be tokenised into one token more at its new end.
-            kept[place] -= len(own) - max_length
-        long = [place for place in long if len(ids[place]) > max_length]
-    return ids
+    tokenized = _tokenized(tokenizer, filled)
+    all_ids: list[list[int]] = tokenized["input_ids"]
+    for place in [place for place, ids in enumerate(all_ids) if len(ids) > max_length]:
+        if not tokenizer.is_fast:
+            raise ConfigError(
+                "backbone.prompt: this tokenizer does not say where its tokens stand in a text, so that a "
+                "long text cannot be cut within the prompt; raise max_length, or end the prompt with {text}"
+            )
+        text, ids = texts[place], all_ids[place]
+        # Where the text may end: behind each of its own tokens, in characters of the text.
+        ends = _ends(tokenized.encodings[place].offsets, len(before), len(before) + len(text))
+        # The text may be tokenised into one token more at its new end.
+        while (excess := len(ids) - max_length) > 0:
+            ends = ends[: max(0, len(ends) - excess)]
+            (ids,) = _tokenized(tokenizer, [before + text[: ends[-1] if ends else 0] + after])["input_ids"]
+        all_ids[place] = ids
+    return all_ids
+
+
+def _ends(offsets: Sequence[tuple[int, int]], first: int, last: int) -> list[int]:
+    """Where those tokens end, counted from the beginning of the text, that end inside it, in order."""
+    return sorted(end - first for begin, end in offsets if begin < end and first < end <= last)
 
 
 def _tokenized(tokenizer: "PreTrainedTokenizerBase", texts: list[str], **cut: Any) -> Any:
@@ -149,21 +147,6 @@ def _tokenized(tokenizer: "PreTrainedTokenizerBase", texts: list[str], **cut: An
         verbose=False,  # a string that is too long is cut by us
         **(cut or {"truncation": False}),
     )
-
-
-def _ends(offsets: Sequence[tuple[int, int]], first: int, last: int) -> list[int]:
-    """Where those tokens end, counted from the beginning of the text, that end inside it, in order."""
-    return sorted(end - first for begin, end in offsets if begin < end and first < end <= last)
-
-
-def _check_room(tokenizer: "PreTrainedTokenizerBase", prompt: str, max_length: int) -> None:
-    (own,) = _tokenized(tokenizer, [prompt])["input_ids"]
-    if len(own) >= max_length:
-        raise ConfigError(
-            f"backbone.prompt: takes {len(own)} tokens by itself, and a text with it is cut to {max_length}; "
-            "shorten the prompt, or raise backbone.max_length (of a view of a loss: its max_length; where it "
-            "is scored: evaluation.max_length)"
-        )
 
 
 def worth_unpadding(lengths: np.ndarray) -> bool:
@@ -184,23 +167,76 @@ def computed_tokens(lengths: np.ndarray, device: str, *, flat: bool) -> int:
     return sum(len(cut) * int(lengths[cut].max()) for cut in groups(lengths, overhead=_OVERHEAD[device]))
 
 
-Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
+USUAL = 512  # tokens: the positions of BERT and RoBERTa
+
+
+def scored_length(reads: int, declared: Declared, *, trained: int | None, is_new: bool) -> int:
+    """Tokens of a text that is scored, where no option says so.
+
+    Scores of published tables are of whole sentences, whatever length a model was trained on: SentEval and
+    SimCSE do not truncate. So this is all that the model `reads` by its files, but no more than 512 tokens,
+    or than it was `trained` on by an option. What embedrun saved says the length itself, as does the
+    configuration of a model that `is_new`.
+    """
+    if is_new or declared.is_ours:
+        return reads
+    return min(reads, max(USUAL, trained or 0))
+
+
+_TABLES = ("position_embeddings", "wpe", "embed_positions")  # the second is GPT's, the third OPT's
+
+
+def longest_text(
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, asked: int | None, declared: int | None
+) -> int:
+    """Tokens of a text, special tokens included; longer texts are cut.
+
+    What is `asked` by the configuration wins; then what is `declared` by the model's own files, up to the
+    model's positions; then the smallest of the limits of tokenizer and model.
+
+    Raises:
+        ConfigError: if more is asked for than the model has absolute positions.
+    """
+    positions = absolute_positions(model)
+    if asked is not None:
+        if positions is not None and asked > positions:
+            raise ConfigError(
+                f"max_length: {asked} tokens asked for, and the model has {positions} positions"
+            )
+        return asked
+    if declared is not None:
+        return declared if positions is None else min(declared, positions)
+    limits = [
+        positions,
+        tokenizer.model_max_length,  # an enormous number where the tokenizer has no limit
+        getattr(model.config, "max_position_embeddings", None),
+    ]
+    return min(limit for limit in limits if limit is not None and limit > 0)
+
+
+def absolute_positions(model: nn.Module) -> int | None:
+    """Rows of the table of position vectors that a text can use; None for a model without one."""
+    for name, module in model.named_modules():
+        if name.endswith(_TABLES) and isinstance(module, nn.Embedding):
+            # RoBERTa counts from the row after the padding's, so the rows up to it are never a position.
+            skipped = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - skipped - getattr(module, "offset", 0)  # OPT's begins after that
+    return None
+
 
 # What one more forward pass costs, in tokens: the time of the calls around the arithmetic. Measured on a
 # CPU with a small model. That of CUDA is computed, not measured: with its backward pass a BERT-base in
 # bfloat16 starts about 1,000 kernels, which take a host about 20 ms; 3 microseconds of those are one token.
 _OVERHEAD = {"cpu": 32, "cuda": 6000}
 _ONE_PASS = 2**40  # without padding no grouping of texts saves anything
-# Tokens of a pass beyond which a device gains nothing. On a CPU the activations then no longer fit into the
-# caches, and their memory is allocated anew each time. Measured with a small model.
+# Tokens of a pass beyond which a CPU gains nothing: the activations no longer fit into its caches.
 _ENOUGH = {"cpu": 2048}
-# What one more view of texts side by side costs in an unpadded pass, in squares of tokens; measured likewise.
-_ATTENTION_OVERHEAD = 400
+# What one more view of texts side by side costs in an unpadded pass, in squares of tokens; likewise.
+_ATTENTION_OVERHEAD = {"cpu": 400, "cuda": 1_000_000}
 # Tokens that an unpadded pass of training must save, each further pass counted as 32, to be no slower.
 # Measured with all-MiniLM-L6-v2 in float32: 32 of 1024 gain nothing, 44 of 152 an eighth, 49 of 1004 a 20th.
 _WORTH_UNPADDING = 32
-# Threads share a pass where there are fewer passes than this for each: the last ones would leave some idle.
-_PASSES_OF_A_THREAD = 4
+_PASSES_OF_A_THREAD = 4  # threads share a pass where there are fewer for each: the last would leave some idle
 _TEXTS_AT_ONCE = 8192  # tokenised in one call, so that a large data set is never held as Python lists
 
 
@@ -214,7 +250,8 @@ class Backbone(nn.Module):
     `worth_unpadding` does, the texts lie one behind the other, and only the last layer's output is padded.
 
     A pooler of the model is kept but neither used nor trained here. `max_length` counts tokens of a training
-    text, special ones included; `origin` has the `name` of the model, and the `commit` of a hub id.
+    text, special ones included; `origin` has the `name` of the model, and the `commit` of a hub id;
+    `attention` is the implementation that was asked of transformers.
 
     `model` may be a :class:`~embedrun.backbone.bert.Bert`, which encodes; whoever asks for `model` or
     `tokenizer` gets those of transformers, which then take its place, with the same weights.
@@ -228,9 +265,11 @@ class Backbone(nn.Module):
         max_length: int,
         declared: Declared,
         origin: dict[str, str | None],
+        attention: str = "sdpa",
     ) -> None:
         super().__init__()
         self._modules["model"] = model
+        self.attention = attention
         self.words: Any = tokenizer
         self.max_length = max_length
         self.declared = declared
@@ -284,11 +323,11 @@ class Backbone(nn.Module):
                 part = [prompt.edited(text) for text in part]
             if self.declared.lowercase:
                 part = [self._lower(text) for text in part]
-            found = self._cut(part, length) if prompt is None else self._prompted(part, prompt, length)
+            rows = self._cut(part, length) if prompt is None else self._prompted(part, prompt, length)
             # Without special tokens an empty text has no tokens; one filler token keeps its place.
-            found = [text or [self.filler] for text in found]
-            ids.append(np.fromiter(itertools.chain.from_iterable(found), dtype=np.int32))
-            lengths += [len(text) for text in found]
+            rows = [row or [self.filler] for row in rows]
+            ids.append(np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int32))
+            lengths += [len(row) for row in rows]
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])  # (texts + 1,)
         return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts)
 
@@ -315,41 +354,25 @@ class Backbone(nn.Module):
     def forward(
         self,
         tokens: Tokens,
-        pool: Pool,
+        pool: Pooling,
         *,
-        all_layers: bool = False,
         dropout: bool = True,
         seeds: Tensor | None = None,
-        padded_to: int | None = None,
         unpadded: bool = False,
     ) -> Tensor:
         """One vector a text, in the order of `tokens`, ``(texts, dim)``.
 
         Args:
             tokens: on the CPU.
-            pool: vectors of layers ``(texts, tokens, dim)`` each, and mask ``(texts, tokens)``, to
-                ``(texts, dim)``.
-            all_layers: whether `pool` gets the outputs of the embedding layer and of every layer, or of the
-                last layer alone.
+            pool: makes the vectors.
             dropout: False turns it off for this pass; it is off in evaluation mode in any case.
             seeds: int64, ``(texts,)``: the dropout of each text is a function of its seed alone
                 (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
-            padded_to: least number of tokens that `pool` gets of each text; None: no more than needed.
             unpadded: on a processor, whether a pass may do without padding where that is faster.
         """
         model = self.model  # for dropout and gradients, that of transformers
-        mode = contextlib.nullcontext() if dropout else _evaluating(model)
-        with mode:
-            parts = list(
-                self.parts(
-                    tokens,
-                    pool,
-                    all_layers=all_layers,
-                    seeds=seeds,
-                    padded_to=padded_to,
-                    unpadded=unpadded,
-                )
-            )
+        with contextlib.nullcontext() if dropout else _evaluating(model):
+            parts = list(self.parts(tokens, pool, seeds=seeds, unpadded=unpadded))
         if not parts:
             return torch.zeros(0, self.dim, device=self.device)
         order = np.concatenate([index for index, _ in parts])  # (texts,)
@@ -359,13 +382,11 @@ class Backbone(nn.Module):
     def parts(
         self,
         tokens: Tokens,
-        pool: Pool,
+        pool: Pooling,
         *,
-        all_layers: bool = False,
         budget: int | None = None,
         most: int | None = None,
         seeds: Tensor | None = None,
-        padded_to: int | None = None,
         unpadded: bool = False,
         threads: int = 1,
     ) -> Generator[tuple[np.ndarray, Tensor], None, None]:
@@ -380,9 +401,10 @@ class Backbone(nn.Module):
         ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
         starts = np.cumsum(lengths) - lengths  # (texts,)
         # Vectors of padding and of inner layers need a padded pass.
-        flat = padded_to is None and not all_layers and self._without_padding(lengths, seeds, unpadded)
+        last_alone = pool.padded_to is None and not pool.all_layers
+        flat = last_alone and self._without_padding(lengths, seeds, unpadded)
         overhead = _ONE_PASS if flat else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
-        widths = np.maximum(lengths, padded_to or 0)  # (texts,)
+        widths = np.maximum(lengths, pool.padded_to or 0)  # (texts,)
 
         def one(index: np.ndarray) -> tuple[np.ndarray, Tensor]:
             column = np.arange(widths[index].max())  # (width,)
@@ -393,7 +415,7 @@ class Backbone(nn.Module):
             alone = flat and not real.all()
             laid = torch.from_numpy(lengths[index]) if alone else None
             with contextlib.nullcontext() if own is None else SeededDropout(own, self.device, laid):
-                layers, mask = self._run(padded, real, all_layers, alone)
+                layers, mask = self._run(padded, real, pool.all_layers, alone)
             return index, pool(layers, mask)
 
         passes = groups(widths, overhead=overhead, budget=budget, most=most)
@@ -402,6 +424,8 @@ class Backbone(nn.Module):
 
     def _without_padding(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
         """Whether passes over texts of these lengths can do without padding, and are faster so."""
+        if self.attention != "sdpa":  # the user's wish
+            return False
         if self.device.type != "cpu":
             # There, seeded dropout knows texts by their row.
             return seeds is None and usable(self.encoding)
@@ -412,20 +436,15 @@ class Backbone(nn.Module):
     ) -> tuple[Sequence[Tensor], Tensor]:
         mask = sent(torch.from_numpy(real.astype(np.int64)), self.device)  # (group, width)
         if flat:
-            side_by_side = None
-            if self.device.type == "cpu":
-                side_by_side = groups(real.sum(axis=1), overhead=_ATTENTION_OVERHEAD, power=2)
+            overhead = _ATTENTION_OVERHEAD.get(self.device.type, _ATTENTION_OVERHEAD["cuda"])
+            side_by_side = groups(real.sum(axis=1), overhead=overhead, power=2)
             return (last_layer(self.model, padded, real, side_by_side),), mask  # (group, width, dim)
         ids = sent(torch.from_numpy(padded), self.device)  # (group, width)
         seen = None if real.all() else mask
-        with fitting(self.encoding):
-            if seen is not None and self.device.type != "cpu":
-                seen = mask_for(self.encoding, seen)
+        flash = self.attention == "flash_attention_2"
+        with without_flash(self.encoding) if flash else contextlib.nullcontext():
             output = self.encoding(
-                input_ids=ids,
-                attention_mask=seen,
-                output_hidden_states=all_layers,
-                return_dict=True,
+                input_ids=ids, attention_mask=seen, output_hidden_states=all_layers, return_dict=True
             )
         last = output.last_hidden_state  # (group, width, dim)
         # Some models apply a final norm after their last layer; the last of all layers has it here too.

@@ -4,8 +4,7 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +20,7 @@ from embedrun.prompt import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from embedrun.encoder import Encoder
-    from embedrun.store.read import Texts
-
 
 _EXAMPLES = """FILE is plain text with one text a line (.txt), .jsonl, .tsv or .csv, each also with .gz, or
 .parquet; standard input is plain text or, with --field, JSON Lines. Every line or record is one row of OUT,
@@ -35,22 +30,9 @@ examples:
   embedrun encode HUB_ID_OR_DIR sentences.txt -o vectors.npy
   embedrun encode RUN_DIR reviews.jsonl --field body -o vectors.parquet
   zcat sentences.gz | embedrun encode RUN_DIR - -o vectors.npy"""
+_NORMALIZE = "scale vectors to length 1; else as the model's files say"
 _TEXTS_AT_ONCE = 50_000
 _NUMBERS_AT_ONCE = 2**26  # of the vectors held at a time: 256 MiB
-_SECONDS_BETWEEN_LINES = 10.0
-
-
-@dataclass
-class _Tally:
-    """Texts done, and tokens that went through the model; equal texts of a block count once in these."""
-
-    texts: int = 0
-    tokens: int = 0
-
-    def count(self, model: object, arguments: object, named: "Mapping[str, Tensor]") -> None:
-        """A hook before each forward pass."""
-        mask = named.get("attention_mask")
-        self.tokens += named["input_ids"].numel() if mask is None else int(mask.sum())
 
 
 def parser() -> Parser:
@@ -62,11 +44,7 @@ def parser() -> Parser:
         examples=_EXAMPLES,
     )
     add = made.add_argument
-    add(
-        "model",
-        metavar="MODEL",
-        help="hub id, model folder, or finished run (directory, name, latest)",
-    )
+    add("model", metavar="MODEL", help="hub id, model folder, or finished run (directory, name, latest)")
     add("file", nargs="?", metavar="FILE", help="file of texts; - or none: standard input")
     add("-o", "--output", required=True, metavar="OUT", help=".npy: float32, (texts, dim); or .parquet")
     add("--field", metavar="NAME", help="column or field of the text; else text")
@@ -82,11 +60,7 @@ def parser() -> Parser:
     add("--prompt", metavar="TEMPLATE", help="with {text}; else the model's own; '{text}': none")
     add("--pooling", default="auto", metavar="NAME", help="else what the model's files say, else mean")
     add("--first-layer", type=int, choices=(0, 1), help="of --pooling first_last_mean")
-    add(
-        "--normalize",
-        action=argparse.BooleanOptionalAction,
-        help="scale vectors to length 1; else as the model's files say",
-    )
+    add("--normalize", action=argparse.BooleanOptionalAction, help=_NORMALIZE)
     return made
 
 
@@ -112,50 +86,36 @@ def main(argv: Sequence[str]) -> int:
     texts.check()
     total = None if file is None else texts.count()  # before a model is loaded
     encoder = _load(given)
-    tally, started = _Tally(), time.monotonic()
-    hook = encoder.backbone.encoding.register_forward_pre_hook(tally.count, with_kwargs=True)
-    try:
-        with writing(output, encoder.dim, with_text=not given.no_text) as add, _watch(total) as reach:
-            _encode(encoder, texts, add, tally, reach, given)
-    finally:
-        hook.remove()
+    started, done = time.monotonic(), 0
+    bar = contextlib.nullcontext() if total is None else Progress("encode", total, "texts")
+    with writing(output, encoder.dim, with_text=not given.no_text) as add, bar as progress:
+        reader, size = texts.read(), min(_TEXTS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // encoder.dim))
+        while block := list(islice(reader, size)):
+
+            def reached(encoded: int, distinct: int, before: int = done, many: int = len(block)) -> None:
+                if progress is not None:
+                    progress.reach(before + many * encoded // distinct)
+
+            vectors = encoder.encode(
+                block, batch_tokens=given.batch_tokens, precision=given.precision, progress=reached
+            )  # (block, dim)
+            _check_finite(vectors, done)
+            add(block, vectors)
+            done += len(block)
     seconds = max(time.monotonic() - started, 1e-9)
-    say(
-        f"{tally.texts:,} texts, dim {encoder.dim}, {duration(seconds)}, {tally.texts / seconds:,.0f} "
-        f"texts/s, {tally.tokens / seconds:,.0f} tokens/s: {output}",
-        sys.stdout,
-    )
+    rate = f"{done / seconds:,.0f} texts/s"
+    say(f"{done:,} texts, dim {encoder.dim}, {duration(seconds)}, {rate}: {output}", sys.stdout)
     return 0
 
 
-def _encode(
-    encoder: "Encoder",
-    texts: "Texts",
-    add: "Add",
-    tally: _Tally,
-    reach: Callable[[int], None],
-    given: argparse.Namespace,
-) -> None:
-    """Read, encode and write block by block."""
-    reader = texts.read()
-    size = min(_TEXTS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // encoder.dim))
-    while block := list(islice(reader, size)):
-        before, many = tally.texts, len(block)
-        vectors = encoder.encode(
-            block,
-            batch_tokens=given.batch_tokens,
-            precision=given.precision,
-            progress=lambda done, every, before=before, many=many: reach(before + many * done // every),
-        )  # (block, dim)
-        finite = np.isfinite(vectors).all(axis=1)  # (block,)
-        if not finite.all():
-            row = before + int(finite.argmin()) + 1
-            raise RunFailed(
-                f"the vector of text {row:,} is not finite; weights may be damaged, or need --precision fp32",
-                exit_code=NON_FINITE,
-            )
-        add(block, vectors)
-        tally.texts += many
+def _check_finite(vectors: np.ndarray, before: int) -> None:
+    finite = np.isfinite(vectors).all(axis=1)  # (block,)
+    if not finite.all():
+        row = before + int(finite.argmin()) + 1
+        raise RunFailed(
+            f"the vector of text {row:,} is not finite; weights may be damaged, or need --precision fp32",
+            exit_code=NON_FINITE,
+        )
 
 
 def _load(given: argparse.Namespace) -> "Encoder":
@@ -175,25 +135,6 @@ def _load(given: argparse.Namespace) -> "Encoder":
     encoder = Encoder.build(backbone, pooling, seed=0, encodes_only=on_cpu).to(compute.device).eval()
     encoder.use(in_use(encoder.prompt, given.prompt, None))
     return encoder
-
-
-@contextlib.contextmanager
-def _watch(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yields a function that shows the texts done: a bar, or lines now and then without a total."""
-    if total is not None:
-        with Progress("encode", total, "texts") as bar:
-            yield bar.reach
-        return
-    started = shown = time.monotonic()
-
-    def line(done: int) -> None:
-        nonlocal shown
-        now = time.monotonic()
-        if now - shown >= _SECONDS_BETWEEN_LINES:
-            shown = now
-            say(f"encode {done:,} texts, {done / (now - started):,.0f}/s")
-
-    yield line
 
 
 def _positive(text: str) -> int:
@@ -263,9 +204,8 @@ def _parquet(path: Path, dim: int, with_text: bool) -> Iterator[Add]:
     with pq.ParquetWriter(path, schema) as writer:
 
         def add(texts: Sequence[str], vectors: np.ndarray) -> None:
-            flat = pa.array(vectors.reshape(-1), type=pa.float32())
-            columns: list[pa.Array] = [pa.array(texts, type=pa.string())] if with_text else []
-            columns.append(pa.FixedSizeListArray.from_arrays(flat, dim))
+            flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), type=pa.float32()), dim)
+            columns = [pa.array(texts, type=pa.string()), flat] if with_text else [flat]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
         yield add

@@ -7,20 +7,14 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import Plain, expanded, only_writer, unwritable, whole_folder
+from embedrun.files import expanded, only_writer, unwritable, whole_folder
 from embedrun.runs import sums
 from embedrun.runs.search import OF_MODEL, named
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from embedrun.encoder import Encoder
 
 _EXAMPLES = """examples:
   embedrun export outputs/angle_bert/RUN my-model --repo-id NAME/my-model
@@ -50,11 +44,7 @@ def parser() -> Parser:
         examples=_EXAMPLES,
     )
     add = made.add_argument
-    add(
-        "source",
-        metavar="RUN_DIR",
-        help="a finished run (directory, name, latest), or a model folder",
-    )
+    add("source", metavar="RUN_DIR", help="a finished run (directory, name, latest), or a model folder")
     add("dest", metavar="DEST", help="the folder to make; must not exist")
     add("--merge-lora", action="store_true", help="add a LoRA adapter to its base model's weights")
     add("--license", metavar="ID", help="of the model, as the hub calls it: apache-2.0")
@@ -101,21 +91,18 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another{again}")
     elif why := unwritable(target):
         problems.append(f"DEST: {str(target)!r} cannot be made: {why}; name another")
-    for flag, name in (("--repo-id", given.repo_id), ("--push", given.push)):
-        if name is not None and not _REPO.fullmatch(name):
-            problems.append(f"{flag}: expected OWNER/NAME, got {name!r}")
-    if given.license is not None and not _LICENSE.fullmatch(given.license):
-        problems.append(
-            f"--license: expected an identifier of the hub, such as apache-2.0, got {given.license!r}"
-        )
+    for flag, text, form, what in (
+        ("--repo-id", given.repo_id, _REPO, "OWNER/NAME"),
+        ("--push", given.push, _REPO, "OWNER/NAME"),
+        ("--license", given.license, _LICENSE, "an identifier of the hub, such as apache-2.0"),
+    ):
+        if text is not None and not form.fullmatch(text):
+            problems.append(f"{flag}: expected {what}, got {text!r}")
     if problems:
         raise ConfigError(problems)
     if not source.is_dir():
-        there = [one.name for one in source.parent.iterdir()] if source.parent.is_dir() else []
-        raise DataError(
-            f"no folder {str(source)!r}{nearest(source.name, there)}; name a finished run directory or a "
-            "model folder here"
-        )
+        near = nearest(source.name, [path.name for path in source.parent.glob("*")])
+        raise DataError(f"no folder {str(source)!r}{near}; name a finished run or a model folder here")
 
 
 def _push_problems(given: argparse.Namespace) -> list[str]:
@@ -177,14 +164,8 @@ def _write(folder: Path, aside: Path, *, merge_lora: bool, pushed: bool) -> floa
         _say_base(str(model.peft_config[adapter.NAME].base_model_name_or_path), pushed=pushed)
     encoder.save(aside)
     close = _CLOSE_MERGED if merge_lora else _CLOSE
-    return _compared(before, Encoder.load(aside), close)
-
-
-def _compared(before: "np.ndarray", again: "Encoder", close: float) -> float:
-    import numpy as np
-
-    difference = float(np.abs(again.encode(_PROBES) - before).max())
-    allowed = close * max(1.0, float(np.abs(before).max()))
+    difference = float(abs(Encoder.load(aside).encode(_PROBES) - before).max())
+    allowed = close * max(1.0, float(abs(before).max()))
     if not difference <= allowed:  # a difference that is no number is refused too
         raise RunFailed(
             f"the exported model gives other vectors: they differ by {difference:.2g}, and {allowed:.2g} is "
@@ -196,16 +177,12 @@ def _compared(before: "np.ndarray", again: "Encoder", close: float) -> float:
 def _say_base(base: str, *, pushed: bool) -> None:
     from embedrun.card import is_local
 
-    if is_local(base) and pushed:
-        raise ConfigError(
-            f"--push: the adapter's base model is the folder {base} of this machine, which nobody else has; "
-            "add --merge-lora"
-        )
-    if is_local(base):
-        say(
-            f"note: the adapter's base model is the folder {base} of this machine; write its hub id "
-            "into adapter_config.json for others, or export with --merge-lora"
-        )
+    if not is_local(base):
+        return
+    problem = f"the adapter's base model is the folder {base} of this machine, which nobody else has"
+    if pushed:
+        raise ConfigError(f"--push: {problem}; add --merge-lora")
+    say(f"note: {problem}; write its hub id into adapter_config.json, or export with --merge-lora")
 
 
 def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
@@ -213,27 +190,18 @@ def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
     from embedrun.experiment.card import facts_of, run_of
 
     run = run_of(source.resolve())
-    facts: Plain = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}
-    if run is not None:
-        facts = facts_of(run)
+    unknown = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}
     repo = given.push or given.repo_id
-    name = repo or Path(given.dest).name
-    try:
-        write_card(aside, title=name.rpartition("/")[2], license=given.license, repo_id=repo, **facts)
-    except (LookupError, TypeError, AttributeError, ValueError) as fault:
-        raise DataError(
-            f"{source}: what its files say does not make a model card ({type(fault).__name__}: {fault}); "
-            "export a copy of its model folder alone, whose card does without"
-        ) from fault
+    title = (repo or Path(given.dest).name).rpartition("/")[2]
+    facts = unknown if run is None else facts_of(run)
+    write_card(aside, title=title, license=given.license, repo_id=repo, **facts)
 
 
 def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:
     if given.license is None:
         say("note: the card states no licence; --license ID does, once data and base model allow it")
     files = [path for path in target.rglob("*") if path.is_file()]
-    whole = size(sum(path.stat().st_size for path in files))
-    say(
-        f"{target}: {len(files)} files, {whole}; the vectors of {len(_PROBES)} texts differ from "
-        f"the run's by at most {difference:.2g}" + ("" if given.push else f"\n\n{_upload(given)}"),
-        sys.stdout,
-    )
+    whole = f"{len(files)} files, {size(sum(path.stat().st_size for path in files))}"
+    difference_text = f"the vectors of {len(_PROBES)} texts differ from the run's by at most {difference:.2g}"
+    upload = "" if given.push else f"\n\n{_upload(given)}"
+    say(f"{target}: {whole}; {difference_text}{upload}", sys.stdout)

@@ -108,7 +108,7 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
     if tokens is None or not scorer.tasks or not all(task.sources() for task in scorer.tasks.values()):
         return None
     model = encoder.backbone.model
-    architecture = model.config.to_dict() | {"attention": model.config._attn_implementation}
+    architecture = model.config.to_dict() | {"attention": encoder.backbone.attention}
     architecture.pop("_name_or_path", None)  # the place that it was read from
     adapters = {name: one.to_dict() for name, one in getattr(model, "peft_config", {}).items()}
     return {

@@ -27,6 +27,15 @@ TEXTS = [
 ]
 
 
+def test_options_of_the_tokenizer_do_what_they_do_in_transformers(tmp_path):
+    folder = copied(tmp_path)
+    (folder / "modules.json").unlink()  # its poolings are not copied
+    changed("tokenizer_config.json", do_lower_case=False)(folder)
+    ours, whole = both(folder)
+    assert ours.tokenize(TEXTS).ids.tolist() == whole.tokenize(TEXTS).ids.tolist()
+    assert reading(ours) == reading(whole)
+
+
 def none_needed() -> None:
     raise AssertionError("transformers was asked for")
 
@@ -113,11 +122,6 @@ def test_whoever_asks_gets_the_model_of_transformers_with_the_same_weights():
     np.testing.assert_allclose(encoder.encode(TEXTS), vectors, rtol=0, atol=1e-6)
 
 
-def _another_rule(folder: Path) -> None:
-    path = folder / "tokenizer.json"
-    path.write_text(path.read_text().replace('"lowercase":true', '"lowercase":false'))
-
-
 def _fewer_weights(folder: Path) -> None:
     path = folder / "model.safetensors"
     weights = load_file(path)
@@ -130,8 +134,7 @@ def _fewer_weights(folder: Path) -> None:
     [
         changed("config.json", position_embedding_type="relative_key"),
         changed("config.json", num_hidden_layers=5),
-        changed("tokenizer_config.json", do_lower_case=False),
-        _another_rule,
+        changed("tokenizer_config.json", do_lower_case="yes", never_split=["a"]),
         _fewer_weights,
     ],
 )
@@ -144,8 +147,8 @@ def test_what_is_not_known_to_the_letter_is_left_to_transformers(tmp_path, chang
 
 @pytest.mark.parametrize("given", [{"attention": "eager"}, {"dtype": "bfloat16"}])
 def test_another_attention_or_type_of_weights_is_left_to_transformers(given: dict[str, str]):
-    options = {"attention": "sdpa", **given}
-    found = pretrained.read_model(str(minilm_folder()), None, encodes_only=True, **options)  # type: ignore[arg-type]
+    config = BackboneConfig(name=str(minilm_folder()), **given)  # type: ignore[arg-type]
+    found = pretrained.read_model(config, encodes_only=True)
     assert not isinstance(found.model, bert.Bert)
 
 

@@ -63,7 +63,7 @@ def test_tanh_of_a_square_layer_behind_the_first_token_is_our_kept_head(tmp_path
     [
         ("embedrun.json", '{"schema": 99}', "schema 99"),
         ("embedrun.json", '{"schema": 2}', "pooling: no value given"),
-        ("modules.json", '[{"idx": 0}]', "an unknown format"),
+        ("modules.json", '[{"idx": 0}]', "not a list of modules"),
     ],
 )
 def test_files_that_cannot_be_understood_are_input_errors(tmp_path, name, text, says):

@@ -88,9 +88,9 @@ def test_a_hub_id_is_downloaded_without_torch_weights(tmp_path, hub):
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
-        (http(errors.RepositoryNotFoundError, 404), "no model on the hub has this name"),
+        (http(errors.RepositoryNotFoundError, 404), "the hub has no model of this name"),
         (http(errors.GatedRepoError, 403), "approved users"),
-        (http(errors.RevisionNotFoundError, 404), "no revision 'v9'"),
+        (http(errors.RevisionNotFoundError, 404), "no such revision"),
         (ConnectionError("name resolution failed\nand more"), "ConnectionError: name resolution failed"),
         (errors.OfflineModeIsEnabled("offline mode is enabled"), "(offline mode: HF_HUB_OFFLINE is set)"),
     ],

@@ -78,7 +78,7 @@ def test_a_model_that_brings_its_own_code_is_refused_and_the_code_does_not_run(f
     (folder / "own.py").write_text(f"open({str(canary)!r}, 'w')\nclass Own: pass\n")
     config = {"model_type": "own-kind", "auto_map": {"AutoConfig": "own.Own", "AutoModel": "own.Own"}}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(DataError, match="needs code that comes with the model"):
+    with pytest.raises(DataError, match="code that comes with a model is never run"):
         read(folder, attention="sdpa")
     assert not canary.exists()
 

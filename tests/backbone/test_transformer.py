@@ -6,7 +6,6 @@ How many tokens of a text a model reads.
 import itertools
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,11 +16,11 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from embedrun.backbone import Backbone, load, transformer
 from embedrun.backbone.declared import Declared
-from embedrun.backbone.length import absolute_positions
-from embedrun.backbone.transformer import fitting, groups, token_ids
+from embedrun.backbone.transformer import absolute_positions, groups, token_ids, without_flash
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError
+from embedrun.pooling import Pooling
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
 SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)
@@ -36,9 +35,7 @@ def tokens_of(backbone: Backbone, texts: list[str]) -> Tokens:
     return backbone.tokenize(texts).take(np.arange(len(texts)))
 
 
-def mean(layers, mask):
-    weight = mask.unsqueeze(-1).float()
-    return (layers[-1] * weight).sum(1) / weight.sum(1)
+MEAN = Pooling("mean")
 
 
 def test_tokens_carry_the_special_tokens_and_no_padding(tiny):
@@ -64,7 +61,7 @@ def test_gradients_do_not_depend_on_the_groups(tiny, monkeypatch):
     found = []
     for overhead in (0, 10_000):
         monkeypatch.setitem(transformer._OVERHEAD, "cpu", overhead)
-        loss = (factors * tiny(tokens_of(tiny, TEXTS), mean).tanh()).sum()
+        loss = (factors * tiny(tokens_of(tiny, TEXTS), MEAN).tanh()).sum()
         found.append(torch.autograd.grad(loss, weight)[0])
     assert found[0].abs().max() > 0
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)
@@ -112,28 +109,27 @@ def test_the_table_of_positions_is_found_in_every_kind_of_model():
 class Model:
     """As much of a model of transformers as is asked; no CPU has flash attention."""
 
-    def __init__(self, attention: str, dtype: torch.dtype) -> None:
-        self.config = SimpleNamespace(_attn_implementation=attention)
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.attention = "flash_attention_2"
         self.embeddings = nn.Embedding(2, 2, dtype=dtype)
 
     def get_input_embeddings(self) -> nn.Module:
         return self.embeddings
 
     def set_attn_implementation(self, name: str) -> None:
-        self.config._attn_implementation = name
+        self.attention = name
 
 
 def test_flash_attention_gives_way_in_float32_alone():
-    for attention, dtype, autocast, within in [
-        ("flash_attention_2", torch.float32, False, "sdpa"),
-        ("flash_attention_2", torch.float32, True, "flash_attention_2"),
-        ("flash_attention_2", torch.bfloat16, False, "flash_attention_2"),
-        ("eager", torch.float32, False, "eager"),
+    for dtype, autocast, within in [
+        (torch.float32, False, "sdpa"),
+        (torch.float32, True, "flash_attention_2"),
+        (torch.bfloat16, False, "flash_attention_2"),
     ]:
-        model = Model(attention, dtype)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), fitting(model):
-            assert model.config._attn_implementation == within
-        assert model.config._attn_implementation == attention
+        model = Model(dtype)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), without_flash(model):
+            assert model.attention == within
+        assert model.attention == "flash_attention_2"
 
 
 BEFORE, AFTER = 'Summarize sentence "', '" in one word:"'

@@ -53,7 +53,6 @@ def test_the_card_of_a_run_says_what_it_scores_and_what_it_was_made_of(tiny):
     assert f"| toy_test/spearman | {before:.2f} | {after:.2f} |" in text
     assert "2 steps of 16 rows, 48 rows in all, seed 42. The weights are those of step 2." in text
     assert "\n# mine\n" in text
-    assert "hf upload me/mine ." in text
     assert "```yaml\nbackbone:\n  name: null\n" in text
     assert "Li and Li" in text
     assert "@inproceedings{AnglE," in text
@@ -202,11 +201,11 @@ def test_a_push_is_public_on_request_alone(tiny, hub, capsys):
 @pytest.mark.parametrize(
     ("fails", "says"),
     [
-        ({"create_repo": refused(401)}, "me/mine: the hub does not accept the token in HF_TOKEN"),
+        ({"create_repo": refused(401)}, "me/mine: the hub answers 401 (No.); the token in HF_TOKEN must"),
         ({"upload_folder": refused(503)}, "me/mine: the hub answers 503"),
         (
             {"create_repo": ValueError(f"bad header Bearer {TOKEN}")},
-            "me/mine: the hub cannot be reached (bad header Bearer (token))",
+            "me/mine: the hub is not reached (bad header Bearer (token))",
         ),
     ],
 )

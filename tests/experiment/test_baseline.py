@@ -79,7 +79,7 @@ MODELS = {
     "a constant of the architecture": lambda: changed(
         lambda made: setattr(made.backbone.model.config, "layer_norm_eps", 0.1)
     ),
-    "attention": lambda: changed(lambda made: made.backbone.model.set_attn_implementation("eager")),
+    "attention": lambda: changed(lambda made: setattr(made.backbone, "attention", "eager")),
 }
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from embedrun.backbone.declared import Declared
-from embedrun.backbone.length import scored_length
+from embedrun.backbone.transformer import scored_length
 from embedrun.config.compose import composed
 from embedrun.config.decides import decisive
 from embedrun.config.options import BackboneConfig, PoolingConfig, ScratchConfig

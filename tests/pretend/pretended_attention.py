@@ -10,8 +10,7 @@ The mask of dropout follows a seed that the forward pass hands to the backward p
 """
 
 import math
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -243,79 +242,7 @@ def _efficient_backward(device: Any, call: SimpleNamespace) -> tuple:
     return *_fused_backward(device, call), torch.empty(0)
 
 
-def check_unpadded(call: SimpleNamespace) -> None:
-    """Refuse what the kernels of texts laid side by side refuse on CUDA."""
-    query, ends = call.query, call.cu_seq_q if hasattr(call, "cu_seq_q") else call.cum_seq_q
-    if query.dtype not in _HALF:
-        raise RuntimeError(f"FlashAttention only support fp16 and bf16 data type, got {query.dtype}")
-    if query.shape[-1] % 8 or query.shape[-1] > 256:
-        raise RuntimeError("FlashAttention: head dimension must be a multiple of 8, at most 256")
-    if ends.dtype != torch.int32:
-        raise RuntimeError("cu_seqlens_q must have dtype int32")
-    if any(part.stride(-1) != 1 for part in (query, call.key, call.value)):
-        raise RuntimeError("Input tensor must have contiguous last dimension")
-
-
-def _texts(call: SimpleNamespace) -> Iterator[tuple[slice, Tensor]]:
-    """The tokens of each text, and the bias ``(tokens, tokens)`` of the window that each of them sees."""
-    if hasattr(call, "cu_seq_q"):
-        ends, (left, right) = call.cu_seq_q.tolist(), call.window_size or (-1, -1)
-    else:
-        ends, (left, right) = call.cum_seq_q.tolist(), (call.window_size_left, call.window_size_right)
-    for begin, end in pairwise(ends):
-        place = torch.arange(end - begin)
-        distance = place[None] - place[:, None]  # of a key from a query
-        seen = torch.ones_like(distance, dtype=torch.bool)
-        if left is not None and left >= 0:
-            seen &= distance >= -left
-        if right is not None and right >= 0:
-            seen &= distance <= right
-        yield slice(begin, end), torch.zeros(seen.shape).masked_fill(~seen, -math.inf)
-
-
-def _unpadded(device: Any, call: SimpleNamespace) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention of each text to itself, ``(tokens, heads, dim)``, logarithms of the sums, random state."""
-    check_unpadded(call)
-    query = call.query
-    seed = _seed(device, call)
-    out = torch.empty_like(query)
-    for number, (text, bias) in enumerate(_texts(call)):
-        three = (part[text].transpose(0, 1) for part in (query, call.key, call.value))
-        out[text] = _forward(*three, bias, call, int(seed) + number).transpose(0, 1)
-    return out, torch.zeros(query.shape[1], query.shape[0]), torch.stack([seed, seed]).to(torch.uint64)
-
-
-def _unpadded_backward(_: Any, call: SimpleNamespace) -> tuple[Tensor, ...]:
-    grads = tuple(torch.empty_like(part) for part in (call.query, call.key, call.value))
-    for number, (text, bias) in enumerate(_texts(call)):
-        four = (part[text].transpose(0, 1) for part in (call.grad_out, call.query, call.key, call.value))
-        seed = int(call.rng_state[0]) + number
-        for whole, part in zip(grads, _backward(*four, bias, call, seed), strict=True):
-            whole[text] = part.transpose(0, 1)
-    return grads
-
-
-def _flash_unpadded(device: Any, call: SimpleNamespace) -> tuple[Tensor, ...]:
-    return *_unpadded(device, call), torch.empty((), dtype=torch.int64), torch.empty(0)
-
-
-def _shape_of_unpadded(_: Any, call: SimpleNamespace) -> tuple[Tensor, Tensor, Tensor]:
-    check_unpadded(call)
-    query = call.query
-    sums = query.new_empty(query.shape[1], query.shape[0], dtype=torch.float32)
-    return torch.empty_like(query), sums, query.new_empty(2, dtype=torch.uint64)
-
-
-def _shape_of_flash_unpadded(device: Any, call: SimpleNamespace) -> tuple[Tensor, ...]:
-    query = call.query
-    return *_shape_of_unpadded(device, call), query.new_empty((), dtype=torch.int64), query.new_empty(0)
-
-
-def _shape_of_unpadded_backward(_: Any, call: SimpleNamespace) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(part) for part in (call.query, call.key, call.value))
-
-
-# Results by operator: with values, and as shapes alone, which torch itself has for padded texts.
+# Results by operator; as shapes alone torch itself has them.
 VALUES: dict[str, Callable[[Any, SimpleNamespace], tuple]] = {
     "_scaled_dot_product_cudnn_attention": _flash,
     "_scaled_dot_product_cudnn_attention_backward": _fused_backward,
@@ -323,15 +250,4 @@ VALUES: dict[str, Callable[[Any, SimpleNamespace], tuple]] = {
     "_scaled_dot_product_efficient_attention_backward": _efficient_backward,
     "_scaled_dot_product_flash_attention": _flash,
     "_scaled_dot_product_flash_attention_backward": _fused_backward,
-    "_varlen_attn": _unpadded,
-    "_varlen_attn_backward": _unpadded_backward,
-    "_flash_attention_forward": _flash_unpadded,
-    "_flash_attention_backward": _unpadded_backward,
 }
-SHAPES: dict[str, Callable[[Any, SimpleNamespace], tuple]] = {
-    "_varlen_attn": _shape_of_unpadded,
-    "_varlen_attn_backward": _shape_of_unpadded_backward,
-    "_flash_attention_forward": _shape_of_flash_unpadded,
-    "_flash_attention_backward": _shape_of_unpadded_backward,
-}
-UNPADDED = ("_varlen_attn", "_flash_attention_forward")

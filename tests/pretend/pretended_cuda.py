@@ -62,7 +62,7 @@ _FREE = {
 _KERNELS = {
     "_flash_attention_backward": 3, "_index_put_impl_": 6, "_scaled_dot_product_cudnn_attention_backward": 3,
     "_scaled_dot_product_efficient_attention_backward": 3, "_scaled_dot_product_flash_attention_backward": 3,
-    "_unique2": 6, "_varlen_attn_backward": 3, "argsort": 4, "bincount": 4, "cumsum": 2,
+    "_unique2": 6, "argsort": 4, "bincount": 4, "cumsum": 2,
     "embedding_dense_backward": 6, "index_put": 6, "index_put_": 6, "logcumsumexp": 2, "logsumexp": 5,
     "native_layer_norm_backward": 3, "nonzero": 3, "sort": 4,
 }  # fmt: skip
@@ -332,8 +332,6 @@ class Device:
         if name in _PRODUCTS:
             tf32 = tensors[-1].dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
             self.products["tf32" if tf32 else str(tensors[-1].dtype).removeprefix("torch.")] += 1
-        elif name in pretended_attention.UNPADDED:
-            self.attention[f"unpadded flash, {str(tensors[0].dtype).removeprefix('torch.')}"] += 1
 
 
 _Line = tuple[str, int, str]  # file, number and function
@@ -454,7 +452,6 @@ _SHAPES: dict[str, Callable[[Any, SimpleNamespace], Any]] = {
         torch.empty_like(call.input, dtype=torch.bool),
     ),
     "nonzero": lambda _, call: _integers(call.self.numel(), call.self.dim()),
-    **pretended_attention.SHAPES,
 }
 
 DEVICE = Device()

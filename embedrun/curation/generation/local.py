@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import read_config
-from embedrun.backbone.pretrained import quiet, unreadable
+from embedrun.backbone.pretrained import quiet, read_tokenizer, readable
 from embedrun.curation.generation.llm import Answer
-from embedrun.errors import DataError, EmbedrunError
+from embedrun.errors import DataError
 from embedrun.store import sha256
 
 if TYPE_CHECKING:
@@ -34,17 +33,12 @@ def load(
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     local = {"local_files_only": True, "trust_remote_code": False}
     read_config(folder)
-    try:
-        with quiet():
-            found: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype, weights_only=True, output_loading_info=True, **local
-            )
-            model, report = found
-            tokenizer = tokenizers.read(folder, getattr(model.config, "vocab_size", None))
-    except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
-        raise
-    except Exception as fault:  # files from anywhere fail in any way
-        raise unreadable(folder, "a causal language model", fault) from None
+    with readable(folder, "a causal language model"), quiet():
+        found: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, weights_only=True, output_loading_info=True, **local
+        )
+        model, report = found
+        tokenizer = read_tokenizer(folder, getattr(model.config, "vocab_size", None))
     if missing := sorted(report["missing_keys"]):
         raise DataError(
             f"{folder}: the weights lack {', '.join(missing[:3])} of a causal language model, which would be "

@@ -24,9 +24,8 @@ def config() -> Callable[..., RanConfig]:
 def make(config) -> Make:
     """A model in evaluation mode, with weights so large that every part of it matters."""
 
-    def model(*, attention: str = "sdpa", **changes) -> RanModel:
+    def model(**changes) -> RanModel:
         torch.manual_seed(5)
-        shape = config(**{"initializer_range": 0.3, **changes})
-        return RanModel._from_config(shape, attn_implementation=attention).eval()
+        return RanModel(config(**{"initializer_range": 0.3, **changes})).eval()
 
     return model

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm, silu
 
-from embedrun.backbone.ran.layers import RanLayer, cut, rotate, turns
+from embedrun.backbone.ran import RanLayer, cut, rotate, turns
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def layer(config):
 
 
 def windows_of(lengths: list[int]):
-    return cut(np.array(lengths), tokens=max(lengths), window=8, min_window=3)
+    return cut(np.array(lengths), window=8, min_window=3)
 
 
 def inputs(tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,14 +95,10 @@ def test_a_pair_of_dimensions_turns_by_its_place_and_slower_the_later_it_stands(
     torch.testing.assert_close(turned, torch.tensor(expected))
 
 
-def columns(lengths: list[int], tokens: int | None = None):
-    return cut(np.array(lengths), tokens=tokens or max(lengths), window=8, min_window=3)
-
-
 def parts_of(lengths: list[int], text: int) -> list[list[int]]:
     """The columns that each window of one text reads."""
     found = []
-    for window in columns(lengths).each:
+    for window in windows_of(lengths):
         if window.alive is not None and not window.alive[text]:
             continue
         every = torch.arange(window.start, window.stop)

@@ -1,16 +1,19 @@
-"""Sizes and layers of the RAN: windows, gate, rotary positions, attention, memory review."""
+"""RAN, the Recurrent Attention Network: a backbone for texts of any length.
 
-import math
+Importing this package tells transformers of it. `AutoModel`, and sentence-transformers with it, read an
+exported RAN after ``import embedrun.backbone.ran``; without it they do not know its `model_type`.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedConfig
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from embedrun.backbone.dropout import count_from
 
@@ -19,67 +22,31 @@ class RanConfig(PreTrainedConfig):
     """Sizes of a RAN.
 
     Args:
-        vocab_size: word pieces.
         hidden_size: dimensions of a token vector and of the cell.
         num_hidden_layers: recurrent layers.
         num_attention_heads: heads of the attention within a window; the memory review has one.
-        head_size: dimensions of a head, even; None: `hidden_size` by `num_attention_heads`. Heads and their
-            size need not multiply to `hidden_size`.
+        head_size: dimensions of a head, even; heads and their size need not multiply to `hidden_size`.
         window: tokens of a window.
         min_window: tokens; a shorter last window joins the one before it.
         dropout: probability, everywhere.
-        memory_review: whether each layer ends with the memory review, or with a layer norm in its place.
         initializer_range: standard deviation of the initial weights.
         layer_norm_eps: added to a variance.
         pad_token_id: word piece whose vector starts, and stays, at 0.
-        options: of every configuration of transformers.
-
-    Raises:
-        ValueError: for sizes that do not fit each other.
     """
 
     model_type = "embedrun_ran"
 
-    def __init__(
-        self,
-        *,
-        vocab_size: int = 30522,
-        hidden_size: int = 768,
-        num_hidden_layers: int = 7,
-        num_attention_heads: int = 8,
-        head_size: int | None = 128,
-        window: int = 256,
-        min_window: int = 16,
-        dropout: float = 0.1,
-        memory_review: bool = True,
-        initializer_range: float = 0.02,
-        layer_norm_eps: float = 1e-6,
-        pad_token_id: int = 0,
-        **options: Any,
-    ) -> None:
-        if head_size is None and hidden_size % num_attention_heads:
-            raise ValueError(
-                f"RAN: {num_attention_heads} heads do not divide a width of {hidden_size}; choose a divisor, "
-                "or give head_size"
-            )
-        size = hidden_size // num_attention_heads if head_size is None else head_size
-        if size < 2 or size % 2:
-            raise ValueError(f"RAN: a head needs an even number of dimensions to be rotated, got {size}")
-        if not 1 <= min_window <= window:
-            raise ValueError(f"RAN: min_window must be from 1 to window, got {min_window} and {window}")
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.num_hidden_layers = num_hidden_layers
-        self.num_attention_heads = num_attention_heads
-        self.head_size = size
-        self.window = window
-        self.min_window = min_window
-        self.dropout = dropout
-        self.memory_review = memory_review
-        self.initializer_range = initializer_range
-        self.layer_norm_eps = layer_norm_eps
-        self.pad_token_id = pad_token_id
-        super().__init__(**options)
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 7
+    num_attention_heads: int = 8
+    head_size: int = 128
+    window: int = 256
+    min_window: int = 16
+    dropout: float = 0.1
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-6
+    pad_token_id: int | None = 0
 
 
 class Gate(nn.Module):
@@ -113,28 +80,6 @@ def rotate(vectors: Tensor, angles: Tensor) -> Tensor:
     return torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1).flatten(-2)
 
 
-def attend(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, p: float, fused: bool
-) -> Tensor:
-    """Scaled dot-product attention, ``(texts, heads, queries, size)``.
-
-    Args:
-        query: ``(texts, heads, queries, size)``.
-        key: ``(texts, heads, keys, size)``.
-        value: as `key`.
-        mask: True where a key is seen, to be broadcast to ``(texts, heads, queries, keys)``; every query
-            sees one at least.
-        p: probability that a weight is dropped.
-        fused: whether torch's kernels may compute it, which need not hold the weights.
-    """
-    if fused:
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=p)
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (texts, heads, queries, keys)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return functional.dropout(scores.softmax(dim=-1), p) @ value
-
-
 class WindowAttention(nn.Module):
     """Positional multi-head self-attention over a cell and the window behind it.
 
@@ -147,7 +92,6 @@ class WindowAttention(nn.Module):
         super().__init__()
         inner = config.num_attention_heads * config.head_size
         self.head_size = config.head_size
-        self.fused = config._attn_implementation != "eager"
         self.query = nn.Linear(config.hidden_size, inner)
         self.key = nn.Linear(config.hidden_size, inner)
         self.value = nn.Linear(config.hidden_size, inner)
@@ -162,13 +106,13 @@ class WindowAttention(nn.Module):
         Args:
             vectors: cell and window, ``(texts, 1 + window, dim)``.
             angles: from `turns`, for as many positions.
-            keys: which positions are read, ``(texts, 1, 1, 1 + window)``; None: all.
+            keys: which positions are read, the cell always, ``(texts, 1, 1, 1 + window)``; None: all.
         """
         query = rotate(self._heads(self.query(vectors)), angles)  # (texts, heads, 1 + window, head_size)
         key = rotate(self._heads(self.key(vectors)), angles)
         value = self._heads(self.value(vectors))
         p = self.dropout.p if self.training else 0.0
-        seen = attend(query, key, value, keys, p=p, fused=self.fused)
+        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=keys, dropout_p=p)
         mixed = functional.silu(self.output(seen.transpose(1, 2).flatten(2)))  # (texts, 1 + window, dim)
         return self.norm(self.dropout(mixed) + self.gate(vectors))
 
@@ -182,15 +126,14 @@ class MemoryReview(nn.Module):
     Swish as in `WindowAttention`; the residual is a `Gate` of the projected query, as in the released code.
 
     With one key for each window, time is tokens x windows, and torch's fused attention never holds those
-    scores, so that memory stays linear in the length; eager attention holds them. For that the weights meet
-    no dropout, a departure from the released code; the output does. The code also applies its mask to the
-    wrong axis of the scores; here the mask hides the windows that a text does not have.
+    scores, so that memory stays linear in the length. For that the weights meet no dropout, a departure from
+    the released code; the output does. The code also applies its mask to the wrong axis of the scores; here
+    the mask hides the windows that a text does not have.
     """
 
     def __init__(self, config: RanConfig) -> None:
         super().__init__()
         dim = config.hidden_size
-        self.fused = config._attn_implementation != "eager"
         self.query = nn.Linear(dim, dim)
         self.key = nn.Linear(dim, dim)
         self.value = nn.Linear(dim, dim)
@@ -211,7 +154,7 @@ class MemoryReview(nn.Module):
         key = functional.silu(self.key(cells)).unsqueeze(1)  # (texts, 1, windows, dim)
         value = functional.silu(self.value(cells)).unsqueeze(1)  # (texts, 1, windows, dim)
         mask = None if memory is None else memory[:, None, None]  # (texts, 1, 1, windows)
-        seen = attend(query, key, value, mask, p=0.0, fused=self.fused)  # (texts, 1, tokens, dim)
+        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         mixed = functional.silu(self.output(seen.squeeze(1)))  # (texts, tokens, dim)
         return self.norm(self.dropout(mixed) + self.gate(query.squeeze(1)))
 
@@ -234,25 +177,9 @@ class Window:
     alive: Tensor | None
 
 
-@dataclass(frozen=True)
-class Windows:
-    """All windows of a batch.
-
-    Args:
-        each: in order.
-        place: where each token's vector is among the vectors of all windows side by side, int64,
-            ``(texts, tokens)``; None: windows do not overlap, and the token's own column is its place.
-        memory: which windows are a text's, bool, ``(texts, windows)``; None: all.
-    """
-
-    each: list[Window]
-    place: Tensor | None
-    memory: Tensor | None
-
-
 def cut(
-    lengths: np.ndarray, *, tokens: int, window: int, min_window: int, device: torch.device | None = None
-) -> Windows:
+    lengths: np.ndarray, *, window: int, min_window: int, device: torch.device | None = None
+) -> list[Window]:
     """Cut texts that stand at the left of their rows.
 
     A text of *n* tokens has a window for every `window` tokens and one for the rest; a rest of less than
@@ -261,7 +188,6 @@ def cut(
 
     Args:
         lengths: real tokens of each text, ``(texts,)``, >= 1.
-        tokens: columns, at least the longest text's.
         window: tokens of a window.
         min_window: tokens of a last window that stands alone, at least.
         device: of the tensors made.
@@ -269,43 +195,33 @@ def cut(
     counts = np.ceil(lengths / window).astype(np.int64)  # (texts,)
     rest = lengths - (counts - 1) * window  # (texts,) 1 to window
     counts -= (counts > 1) & (rest < min_window)
-    each, offsets, width = [], [], 0
+    windows = []
     for number in range(counts.max()):
         start = number * window
+        alive = number < counts  # (texts,)
         # Windows before a text's last end at the border; one behind it has no token.
-        end = np.where(number < counts - 1, start + window, lengths)  # (texts,)
-        end = np.where(number < counts, end, start)
+        end = np.where(number < counts - 1, start + window, np.where(alive, lengths, start))  # (texts,)
         stop = int(end.max())
         real = np.arange(start - 1, stop) < end[:, None]  # (texts, 1 + stop - start); the cell is always real
-        alive = number < counts  # (texts,)
-        each.append(
-            Window(
-                start,
-                stop,
-                keys=None if real.all() else _tensor(real[:, None, None], device),
-                alive=None if alive.all() else _tensor(alive[:, None], device),
-            )
-        )
-        offsets.append(width)
-        width += stop - start
-    memory = np.arange(len(each)) < counts[:, None]  # (texts, windows)
-    overlap = any(before.stop > after.start for before, after in pairwise(each))
-    return Windows(
-        each,
-        place=_tensor(_places(lengths, counts, offsets, tokens, window), device)
-        if overlap or each[-1].stop < tokens
-        else None,
-        memory=None if memory.all() else _tensor(memory, device),
-    )
+        keys = None if real.all() else _tensor(real[:, None, None], device)
+        windows.append(Window(start, stop, keys, None if alive.all() else _tensor(alive[:, None], device)))
+    return windows
 
 
-def _places(
-    lengths: np.ndarray, counts: np.ndarray, offsets: list[int], tokens: int, window: int
-) -> np.ndarray:
-    column = np.arange(tokens)  # (tokens,)
-    number = np.minimum(column // window, counts[:, None] - 1)  # (texts, tokens)
-    place = np.array(offsets)[number] + column - number * window  # (texts, tokens)
-    return np.where(column < lengths[:, None], place, 0)  # padding gets any vector
+def side_by_side(outputs: Sequence[Tensor], windows: Sequence[Window], tokens: int) -> Tensor:
+    """Vectors of each window's columns as those of the texts' tokens, ``(texts, tokens, dim)``."""
+    columns: list[Tensor] = []
+    behind = outputs[0][:, :0]  # of the window before, what reaches into the columns of this one
+    for place, (part, window) in enumerate(zip(outputs, windows, strict=True)):
+        if window.alive is not None and behind.shape[1]:
+            # It is that of texts which end there. A window of others is wider: it would be joined otherwise.
+            both = torch.where(window.alive.unsqueeze(-1), part[:, : behind.shape[1]], behind)
+            part = torch.cat([both, part[:, behind.shape[1] :]], dim=1)
+        border = windows[place + 1].start if place + 1 < len(windows) else window.stop
+        columns.append(part[:, : border - window.start])
+        behind = part[:, border - window.start :]
+    vectors = torch.cat(columns, dim=1)
+    return functional.pad(vectors, (0, 0, 0, tokens - vectors.shape[1]))
 
 
 def _tensor(array: np.ndarray, device: torch.device | None) -> Tensor:
@@ -345,10 +261,9 @@ class RanLayer(GradientCheckpointingLayer):
         self.carry_gate = Gate(dim)
         self.carry_norm = nn.LayerNorm(dim, eps=eps)
         self.dropout = nn.Dropout(config.dropout)
-        self.review = MemoryReview(config) if config.memory_review else None
-        self.output_norm = None if config.memory_review else nn.LayerNorm(dim, eps=eps)
+        self.review = MemoryReview(config)
 
-    def forward(self, tokens: Tensor, cell: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
+    def forward(self, tokens: Tensor, cell: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
         """The tokens' vectors ``(texts, tokens, dim)``, and the cell after each text's last window.
 
         Args:
@@ -358,32 +273,29 @@ class RanLayer(GradientCheckpointingLayer):
         """
         outputs, memory, cell = self._read(tokens, cell, windows)
         self._number_dropouts(step=0)
-        if self.review is not None:
-            return self.review(outputs, memory, windows.memory), cell
-        assert self.output_norm is not None
-        return self.output_norm(outputs), cell
+        alive = [window.alive for window in windows if window.alive is not None]
+        first = memory.new_ones(len(tokens), len(windows) - len(alive), dtype=torch.bool)
+        which = torch.cat([first, *alive], dim=1) if alive else None  # (texts, windows)
+        return self.review(outputs, memory, which), cell
 
-    def _read(self, tokens: Tensor, cell: Tensor, windows: Windows) -> tuple[Tensor, Tensor, Tensor]:
+    def _read(self, tokens: Tensor, cell: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs ``(texts, tokens, dim)``, memory ``(texts, windows, dim)``, last cell ``(texts, dim)``."""
-        widest = 1 + max(window.stop - window.start for window in windows.each)
+        widest = 1 + max(window.stop - window.start for window in windows)
         angles = turns(widest, self.attention.head_size, tokens.device)  # (widest, head_size / 2)
         outputs: list[Tensor] = []
         memory: list[Tensor] = []
-        for step, window in enumerate(windows.each, 1):
+        for step, window in enumerate(windows, 1):
             self._number_dropouts(step)
             part = tokens[:, window.start : window.stop]  # (texts, window, dim)
             joined = torch.cat([cell.unsqueeze(1), part], dim=1)  # (texts, 1 + window, dim)
             joined = self.dropout(self.window_norm(joined))
-            found = self.attention(joined, angles[: joined.shape[1]], window.keys)  # (texts, 1 + window, dim)
-            outputs.append(self.dropout(self._standardised(found[:, 1:])))  # (texts, window, dim)
-            new = self.dropout(self._standardised(found[:, 0]))  # (texts, dim)
+            seen = self.attention(joined, angles[: joined.shape[1]], window.keys)  # (texts, 1 + window, dim)
+            outputs.append(self.dropout(self._standardised(seen[:, 1:])))  # (texts, window, dim)
+            new = self.dropout(self._standardised(seen[:, 0]))  # (texts, dim)
             carried = self._carry(new, memory[-1]) if memory else new  # (texts, dim)
             cell = carried if window.alive is None else torch.where(window.alive, carried, cell)
             memory.append(new)
-        found = torch.cat(outputs, dim=1)  # (texts, all windows side by side, dim)
-        if windows.place is not None:
-            found = found[torch.arange(len(found), device=found.device)[:, None], windows.place]
-        return found, torch.stack(memory, dim=1), cell
+        return side_by_side(outputs, windows, tokens.shape[1]), torch.stack(memory, dim=1), cell
 
     def _carry(self, new: Tensor, before: Tensor) -> Tensor:
         return self.dropout(self.carry_norm(new + self.carry_gate(before)))  # (texts, dim)
@@ -395,3 +307,149 @@ class RanLayer(GradientCheckpointingLayer):
         # Windows are as many as the longest text of the pass has; without numbers of its own, what comes
         # after them would be dropped out of a short text according to the long text beside it.
         count_from((self.number << 40) + (step << 8))
+
+
+def lengths_of(ids: Tensor, mask: Tensor | None) -> np.ndarray:
+    """Real tokens of each text, ``(texts,)``; of a text of padding alone 1, or it would have no vector.
+
+    Args:
+        ids: ``(texts, tokens)``.
+        mask: 1 for a real token and 0 for padding, ``(texts, tokens)``; None: all are real.
+
+    Raises:
+        ValueError: if padding stands before a real token.
+    """
+    if mask is None:
+        return np.full(len(ids), ids.shape[1])
+    real = mask.cpu().numpy() != 0  # (texts, tokens)
+    if (real[:, 1:] > real[:, :-1]).any():
+        raise ValueError(
+            "RAN: padding must stand behind the tokens; set padding_side of the tokenizer to right"
+        )
+    return np.maximum(real.sum(axis=1), 1)
+
+
+class Fusion(nn.Module):
+    r"""A text's vector from its last cell *c* and its token vectors *o*, as in the released code.
+
+    .. math:: G(\mathrm{dropout}(\mathrm{swish}(Cc + d))) + M \max_t o_t + e
+    """
+
+    def __init__(self, config: RanConfig) -> None:
+        super().__init__()
+        self.cell = nn.Linear(config.hidden_size, config.hidden_size)
+        self.gate = Gate(config.hidden_size)
+        self.tokens = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, cell: Tensor, tokens: Tensor, mask: Tensor | None) -> Tensor:
+        """One vector a text, ``(texts, dim)``.
+
+        Args:
+            cell: ``(texts, dim)``.
+            tokens: ``(texts, tokens, dim)``.
+            mask: True for a real token, ``(texts, tokens)``; None: all are.
+        """
+        seen = tokens if mask is None else tokens.masked_fill(~mask.unsqueeze(-1), -torch.inf)
+        gated = self.gate(self.dropout(functional.silu(self.cell(cell))))  # (texts, dim)
+        return gated + self.tokens(seen.amax(dim=1))
+
+
+class RanModel(PreTrainedModel):
+    """The Recurrent Attention Network, which reads a text window by window and has no longest text.
+
+    Source: Li et al. 2023, "Recurrent Attention Networks for Long-text Modeling", Findings of ACL,
+    arXiv:2306.06843, and its released code for TensorFlow; AnglE's Table 3 has it as the long-text
+    backbone. Memory is linear in the length of a text; so is time, but for the memory review's tokens x
+    windows.
+
+    What the description leaves open, and what is chosen here:
+
+    - Layers: the last cell of a layer is the first cell of the next, as the released code passes it on.
+    - Order: with several layers the first window of the second sees what the last cell of the first has read,
+      so that only a single layer without review reads strictly from left to right.
+    - The first cell: the code sends zeros through a linear layer without bias, swish and a layer norm, which
+      gives the norm's bias, one learned vector. Here it is that vector itself, and starts at random like a
+      token vector rather than at 0, where the layer norm behind it would have an enormous gradient.
+    - Token vectors have no position but the rotary one within the window, and pass a layer norm and dropout.
+    - Sizes: the released code's defaults, 2 layers of width 512, have under a third of the 86 M parameters
+      that AnglE gives; `conf/backbone/ran_base.yaml` says what is assumed instead.
+    - Dropout and masks: see `RanLayer` and `MemoryReview`.
+    - Padding stands on the right. A text without any real token counts as one of a single token.
+    """
+
+    config_class = RanConfig
+    config: RanConfig
+    base_model_prefix = "ran"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _no_split_modules = ["RanLayer"]  # noqa: RUF012, as transformers declares it
+
+    def __init__(self, config: RanConfig) -> None:
+        super().__init__(config)
+        self.tokens = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.first_cell = nn.Embedding(1, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(
+            RanLayer(config, number + 1) for number in range(config.num_hidden_layers)
+        )
+        self.pooler = Fusion(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The table of token vectors."""
+        return self.tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Put another table in its place."""
+        self.tokens = value
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> BaseModelOutputWithPooling | tuple:
+        """Vectors of tokens and texts.
+
+        Args:
+            input_ids: ``(texts, tokens)``.
+            attention_mask: 1 for a real token and 0 for padding, ``(texts, tokens)``; None: all are real.
+            output_hidden_states: whether the embedding layer's and every layer's output are returned too;
+                None: as the configuration says.
+            return_dict: False gives a tuple; None: as the configuration says.
+
+        Returns:
+            `last_hidden_state`, ``(texts, tokens, dim)``, of any value where there is padding;
+            `pooler_output`, ``(texts, dim)``; `hidden_states`, ``(texts, tokens, dim)`` each.
+        """
+        tokens = input_ids.shape[1]
+        lengths = lengths_of(input_ids, attention_mask)  # (texts,)
+        windows = cut(
+            lengths,
+            window=self.config.window,
+            min_window=self.config.min_window,
+            device=input_ids.device,
+        )
+        vectors = self.dropout(self.norm(self.tokens(input_ids)))  # (texts, tokens, dim)
+        cell = self.dropout(self.first_cell.weight.expand(len(vectors), -1))  # (texts, dim)
+        states = [vectors]
+        for layer in self.layers:
+            vectors, cell = layer(vectors, cell, windows)
+            states.append(vectors)
+        real = np.arange(tokens) < lengths[:, None]  # (texts, tokens)
+        seen = None if real.all() else torch.from_numpy(real).to(vectors.device)  # (texts, tokens)
+        pooled = self.pooler(cell, vectors, seen)  # (texts, dim)
+        every = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        output = BaseModelOutputWithPooling(
+            last_hidden_state=vectors, pooler_output=pooled, hidden_states=tuple(states) if every else None
+        )
+        named = self.config.return_dict if return_dict is None else return_dict
+        return output if named else output.to_tuple()
+
+
+AutoConfig.register(RanConfig.model_type, RanConfig, exist_ok=True)
+AutoModel.register(RanConfig, RanModel, exist_ok=True)

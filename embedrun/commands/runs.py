@@ -189,35 +189,18 @@ def _verify(folders: Sequence[Path]) -> None:
 def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None:
     from embedrun.report import diff
 
-    refused, faults, found = [], [], []
-    for side, paths in zip("AB", sides, strict=True):
-        try:
-            found.append(diff.group(side, paths))
-        except ConfigError as fault:
-            refused += fault.problems
-        except DataError as fault:
-            faults += fault.problems
-    if refused:
-        raise ConfigError(refused)
-    if faults:
-        raise DataError(faults)
-    a, b = found
-    there = {run.path.resolve() for run in b.runs.values()}
-    if twice := [str(run.path) for run in a.runs.values() if run.path.resolve() in there]:
+    a, b = (diff.group(side, paths) for side, paths in zip("AB", sides, strict=True))
+    here, there = ({run.path.resolve(): run for run in side.runs.values()} for side in (a, b))
+    if twice := [str(run.path) for path, run in here.items() if path in there]:
         raise ConfigError(
-            f"embedrun runs: --diff: A and B have the same run{'s' * (len(twice) > 1)}, {', '.join(twice)}; "
-            "name another on one side (embedrun runs lists them)"
+            f"embedrun runs: --diff: A and B both have {', '.join(twice)}; name another run on one side "
+            "(embedrun runs lists them)"
         )
-    if len(a.runs) == len(b.runs) == 1:
-        (left,), (right,) = a.runs.values(), b.runs.values()
+    if len(here) == len(there) == 1:
+        (left,), (right,) = here.values(), there.values()
         result = diff.diff(left, right, draws=draws)
-        shown = diff.text(result)
         for note in (*a.notes, *b.notes):
             say(note)
     else:
         result = diff.diff_groups(a, b)
-        shown = diff.groups_text(result)
-    if as_json:
-        print(to_printed_json(result))
-    else:
-        print(clean(shown))
+    print(to_printed_json(result) if as_json else diff.text(result))

@@ -60,63 +60,39 @@ class Suite:
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """All scores of a run.
-
-    Args:
-        headings: by column, of the columns that hold anything.
-        suites: in the order of the results; those of dev splits last.
-        clean: whether there are scores without the rows that were trained on.
-        lost: published numbers that the run has no score for, by key.
-    """
+    """All scores: the headings of the columns that hold anything, and the suites, dev splits last."""
 
     headings: dict[str, str]
     suites: tuple[Suite, ...]
-    clean: bool
-    lost: dict[str, str]
 
 
 def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
     """From `results.json`, which may lack anything; `published` has the paper's numbers by key."""
     scores, before = numbers(results.get("scores")), numbers(results.get("baseline"))
-    main = results.get("main")
-    main = main.get("name") if isinstance(main, Mapping) else None
+    main = mapping_of(results.get("main")).get("name")
     rows: dict[str, list[ScoreRow]] = {}
-    for key in (key for key in scores if not key.endswith(_CLEAN)):
-        cells = _cells(key, scores, before.get(key), number(published.get(key)), interval(results, key))
-        rows.setdefault(key.partition("/")[0], []).append(ScoreRow(key, key == main, cells))
-    every = [row for own in rows.values() for row in own]
-    headings = {
-        column: heading for column, heading in HEADINGS.items() if any(row.cells[column] for row in every)
-    }
+    for key, value in scores.items():
+        if key.endswith(_CLEAN):
+            continue
+        written = {"before": before.get(key), "value": value, "clean": scores.get(key + _CLEAN)}
+        written["paper"] = number(published.get(key))
+        cells = {name: "" if figure is None else score(key, figure) for name, figure in written.items()}
+        for column, other in (("gain", "before"), ("to_paper", "paper")):
+            base = written[other]
+            cells[column] = "" if base is None else score(key, value - base, sign="+")
+        ends = interval(results, key)
+        cells["interval"] = "" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}"
+        cells["clean"] = "the same" if cells["clean"] == cells["value"] else cells["clean"]
+        row = ScoreRow(key, key == main, {column: cells[column] for column in HEADINGS})
+        rows.setdefault(key.partition("/")[0], []).append(row)
+    every = [row for suite in rows.values() for row in suite]
+    headings = {column: word for column, word in HEADINGS.items() if any(row.cells[column] for row in every)}
     if "before" in headings:
         headings["before"] = before_training(mapping_of(results.get("notes")).get(POOLING))
     elif "value" in headings:
         headings["value"] = "value"
-    suites = sorted(
-        (_suite(name, own) for name, own in rows.items()), key=lambda one: one.name.endswith("_dev")
-    )
-    lost = {key: score(key, number(value)) for key, value in published.items() if key not in scores}
-    return ScoreTable(headings, tuple(suites), "clean" in headings, lost)
-
-
-def _cells(
-    key: str,
-    scores: Mapping[str, float],
-    before: float | None,
-    paper: float | None,
-    ends: tuple[float, float] | None,
-) -> dict[str, str]:
-    value, clean = scores[key], scores.get(key + _CLEAN)
-    same = clean is not None and score(key, clean) == score(key, value)
-    return {
-        "before": "" if before is None else score(key, before),
-        "value": score(key, value),
-        "gain": "" if before is None else score(key, value - before, sign="+"),
-        "interval": "" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}",
-        "clean": "" if clean is None else "the same" if same else score(key, clean),
-        "paper": "" if paper is None else score(key, paper),
-        "to_paper": "" if paper is None else score(key, value - paper, sign="+"),
-    }
+    suites = [_suite(name, suite) for name, suite in rows.items()]
+    return ScoreTable(headings, tuple(sorted(suites, key=lambda suite: suite.name.endswith("_dev"))))
 
 
 def _suite(name: str, rows: list[ScoreRow]) -> Suite:
@@ -152,67 +128,58 @@ class SeenSet:
 class Seen:
     """The evaluation sets, each with a row or more, against one kind of seen data.
 
-    Args:
-        where: `in the training data`.
-        about: why it matters.
-        against: the seen data sets.
-        summary: in one sentence.
+    `where` is `in the training data`, `about` why it matters, `against` are the seen data sets.
     """
 
     where: str
     about: str
     against: str
     sets: tuple[SeenSet, ...]
-    summary: str
+
+    @property
+    def summary(self) -> str:
+        """Which sets have rows that were seen, in one sentence."""
+        touched = [line.name for line in self.sets if line.any]
+        if not touched:
+            return f"No evaluation row is {self.where}."
+        return (
+            f"{len(touched)} of {len(self.sets)} sets ({', '.join(touched)}) have rows that are {self.where}."
+        )
 
 
 def seen(contamination: Plain) -> list[Seen]:
     """From `contamination.json`, which may lack anything."""
-    found = []
+    kinds = []
     for kind, (where, about) in _KINDS.items():
-        own = contamination.get(kind)
-        if not isinstance(own, Mapping):
-            continue
-        whole = [
-            one for one in list_of(own.get("sets")) if isinstance(one, Mapping) and one.get("subset") is None
-        ]
-        sets = tuple(dict.fromkeys(map(_set, whole)))  # two tasks may score one set
-        if sets:
-            against = ", ".join(_named(one) for one in list_of(own.get("seen")) if isinstance(one, Mapping))
-            touched = [one.name for one in sets if one.any]
-            found.append(Seen(where, about, against, sets, f"{_summary(touched, len(sets))} {where}."))
-    return found
+        checked = mapping_of(contamination.get(kind))
+        whole = [line for line in map(mapping_of, list_of(checked.get("sets"))) if line.get("subset") is None]
+        sets = tuple(dict.fromkeys(_set(line) for line in whole if line))  # two tasks may score one set
+        against = ", ".join(_named(mapping_of(line)) for line in list_of(checked.get("seen")))
+        kinds += [Seen(where, about, against, sets)] if sets else []
+    return kinds
 
 
-def _summary(touched: list[str], sets: int) -> str:
-    if not touched:
-        return "No evaluation row is"
-    if len(touched) == sets:
-        return f"All {sets} sets have rows that are" if sets > 1 else f"Rows of {touched[0]} are"
-    return f"{len(touched)} of {sets} sets ({', '.join(touched)}) have rows that are"
-
-
-def _set(one: Plain) -> SeenSet:
-    rows = number(one.get("rows")) or 0
-    pairs, sentences = number(one.get("pairs")), number(one.get("sentences"))
+def _set(line: Plain) -> SeenSet:
+    rows = number(line.get("rows")) or 0
+    pairs, sentences = number(line.get("pairs")), number(line.get("sentences"))
     whole = sentences if pairs is None else pairs
-    name = f"{one.get('name', '?')} {one.get('split') or ''}".strip()
+    name = f"{line.get('name', '?')} {line.get('split') or ''}".strip()
     return SeenSet(name, f"{rows:,.0f}", _share(pairs, rows), _share(sentences, rows), bool(whole))
 
 
 def _share(part: float | None, whole: float) -> str:
     """`5 (0.4 %)`; what is above zero is never written as 0 %."""
-    if part is None:
-        return ""
     if not part:
-        return "0"
+        return "" if part is None else "0"
     share = 100 * part / whole if whole else 0.0
     return f"{part:,.0f} ({'under 0.1' if share < 0.1 else f'{share:.1f}'} %)"
 
 
-def _named(one: Plain) -> str:
-    rows = number(one.get("rows"))
-    return f"{one.get('name', '?')} {one.get('split', '')}" + ("" if rows is None else f", {rows:,.0f} rows")
+def _named(line: Plain) -> str:
+    rows = number(line.get("rows"))
+    return f"{line.get('name', '?')} {line.get('split', '')}" + (
+        "" if rows is None else f", {rows:,.0f} rows"
+    )
 
 
 def list_of(value: object) -> list[object]:
@@ -260,11 +227,8 @@ class WorstPair:
 class Worst:
     """The worst-predicted pairs of one set, the largest difference of ranks first.
 
-    Args:
-        key: of the score that all pairs of the set give.
-        pairs: how many were ranked.
-        left_out: pairs without a finite cosine.
-        missing: why no texts are shown; empty where they are.
+    `key` is that of the score that all `pairs` that were ranked give; `left_out` have no finite cosine;
+    `missing` says why no texts are shown.
     """
 
     name: str
@@ -277,7 +241,7 @@ class Worst:
 
 def worst(scored: ScoredPairs) -> Worst | None:
     """The pairs of a set with the largest differences of their two ranks; None where no pair has both."""
-    gold, predicted = (np.asarray(one, dtype=np.float64) for one in (scored.gold, scored.predicted))
+    gold, predicted = (np.asarray(values, dtype=np.float64) for values in (scored.gold, scored.predicted))
     places = np.flatnonzero(np.isfinite(gold) & np.isfinite(predicted))  # (ranked,)
     if not len(places):
         return None
@@ -285,15 +249,15 @@ def worst(scored: ScoredPairs) -> Worst | None:
     order = np.argsort(-np.abs(by_gold - by_model), kind="stable")[:_SHOWN]
     rows = [
         WorstPair(
-            row=int(places[one]) + 1,
-            texts=_texts(scored, int(places[one])),
-            gold=f"{gold[places[one]]:.2f}",
-            predicted=f"{predicted[places[one]]:.3f}".replace("-", "\N{MINUS SIGN}"),
-            gold_rank=round(float(by_gold[one]), 1),
-            predicted_rank=round(float(by_model[one]), 1),
+            row=int(places[ranked]) + 1,
+            texts=tuple(_shortened(column[places[ranked]]) for column in scored.texts or ()),
+            gold=f"{gold[places[ranked]]:.2f}",
+            predicted=f"{predicted[places[ranked]]:.3f}".replace("-", "\N{MINUS SIGN}"),
+            gold_rank=round(float(by_gold[ranked]), 1),
+            predicted_rank=round(float(by_model[ranked]), 1),
         )
-        for one in order
-        if by_gold[one] != by_model[one]
+        for ranked in order
+        if by_gold[ranked] != by_model[ranked]
     ]
     left_out = len(gold) - len(places)
     return Worst(scored.name, scored.key, len(places), left_out, scored.missing, tuple(rows))
@@ -304,12 +268,6 @@ def ranks(values: np.ndarray) -> np.ndarray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     below = np.cumsum(counts) - counts  # (distinct,)
     return (100 * (below + counts / 2) / len(values))[inverse]
-
-
-def _texts(scored: ScoredPairs, place: int) -> tuple[str, ...]:
-    if scored.texts is None:
-        return ()
-    return tuple(_shortened(column[place]) for column in scored.texts)
 
 
 def _shortened(text: str) -> str:

@@ -51,7 +51,7 @@ def test_each_set_has_its_share_and_subsets_have_none_of_their_own():
         ("sts12 test", "1,000", "323 (32.3 %)", "400 (40.0 %)"),
         ("sickr test", "10,000", "1 (under 0.1 %)", "0"),
     ]
-    assert found.summary == "All 2 sets have rows that are in the training data."
+    assert found.summary == "2 of 2 sets (sts12 test, sickr test) have rows that are in the training data."
     assert found.against == "stsb train, 5,749 rows"
 
 

@@ -19,13 +19,10 @@ _MOST_POINTS = 600  # of one line
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart as the script `chart.js` draws it.
+    """A chart as the script `chart.js` draws it: `lines` are points by name, `note` goes beside the title.
 
-    Args:
-        note: goes beside the title.
-        lines: points by name.
-        shares: the values lie between 0 and 1 and are written in percent.
-        mark: the point that is highlighted.
+    `shares`: the values lie between 0 and 1 and are written in percent. `mark` is the point that is
+    highlighted.
     """
 
     title: str
@@ -35,18 +32,13 @@ class Chart:
     mark: tuple[int, float] | None = None
 
     def plain(self) -> Plain:
-        """The chart as JSON-compatible data; long lines are thinned out."""
+        """The chart as JSON-compatible data; long lines are thinned out, those without a value left out."""
         lines = [
             {"name": name, "points": thinned(points, _MOST_POINTS)}
             for name, points in self.lines.items()
-            if is_defined(points)
+            if any(value is not None for _, value in points)
         ]
         return {**vars(self), "lines": lines}
-
-
-def is_defined(points: Points) -> bool:
-    """Whether any value is defined, so that there is something to draw."""
-    return any(value is not None for _, value in points)
 
 
 def thinned(points: Points, most: int) -> list[tuple[int, float | None]]:
@@ -126,7 +118,6 @@ def _rows(path: Path, holding: Sequence[str] = ()) -> Iterator[Any]:
                 yield None
 
 
-_MOST = 12  # charts of one panel; no run of ours has more
 _CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
 _TERM = "loss/"
 _ACTIVITY = ("active", "violated", "gradient_share")
@@ -134,49 +125,49 @@ _ACTIVITY = ("active", "violated", "gradient_share")
 
 @dataclass(frozen=True)
 class Panel:
-    """One or more charts that belong together.
-
-    `about` says what they show and may be empty; `left_out` is how many more there would be.
-    """
+    """One or more charts that belong together; `about` says what they show and may be empty."""
 
     title: str
     about: str
     charts: list[Plain]
-    left_out: int
 
 
 def panels(metrics: Metrics) -> list[Panel]:
     """The panels of a training run; none of a run without values by step."""
     train = metrics.of("train")
     dev = {key: points for key, points in metrics.of("dev").items() if not key.endswith(_CLEAN)}
-    terms = {name.removeprefix(_TERM): points for name, points in train.items() if name.startswith(_TERM)}
-    shares = _shares(train)
-    used = {"loss", *(f"{_TERM}{term}" for term in terms)}
-    used |= {f"{word}/{term}" for term, words in shares.items() for word in words}
-    rest = {_plain(name): points for name, points in train.items() if name not in used}
+    terms: dict[str, Points] = {}
+    shares: dict[str, dict[str, Points]] = {}
+    others: dict[str, Points] = {}
+    for name, points in train.items():
+        word, _, term = name.partition("/")
+        if name.startswith(_TERM):
+            terms[term] = points
+        elif term and word in _ACTIVITY:
+            shares.setdefault(term, {})[word] = points
+        elif name != "loss":
+            others["learning rate" if name == "lr" else name.replace("_", " ")] = points
     loss = Chart("training loss", {"training loss": train.get("loss", [])})
-    every = [
-        _panel("Loss and dev scores", [loss, *(_dev(key, points) for key, points in dev.items())]),
-        _panel("Terms of the loss", _alone(terms), "Each by itself, before its weight."),
-        _panel(
-            "Comparisons of the terms",
-            [Chart(term, words, shares=True) for term, words in shares.items()],
-            "Active: the share of a batch's comparisons, or of its rows, that a term can learn from. "
-            "Violated: the share of the active comparisons that are the wrong way round. "
-            "Gradient share: what the term, its weight included, adds of the gradient at the embeddings.",
-        ),
-        _panel("Optimizer", _alone(rest)),
+    return [
+        Panel(title, about, drawn)
+        for title, about, charts in (
+            ("Loss and dev scores", "", [loss, *(_dev(key, points) for key, points in dev.items())]),
+            ("Terms of the loss", "Each by itself, before its weight.", _alone(terms)),
+            (
+                "Comparisons of the terms",
+                "Active: the share of a batch's comparisons, or of its rows, that a term can learn from. "
+                "Violated: the share of the active comparisons that are the wrong way round. "
+                "Gradient share: what the term, its weight included, adds of the gradient at the embeddings.",
+                [Chart(term, words, shares=True) for term, words in shares.items()],
+            ),
+            ("Optimizer", "", _alone(others)),
+        )
+        if (drawn := [plain for chart in charts if (plain := chart.plain())["lines"]])
     ]
-    return [panel for panel in every if panel.charts]
 
 
 def _alone(series: Mapping[str, Points]) -> list[Chart]:
     return [Chart(name, {name: points}) for name, points in series.items()]
-
-
-def _panel(title: str, charts: list[Chart], about: str = "") -> Panel:
-    drawn = [plain for chart in charts if (plain := chart.plain())["lines"]]
-    return Panel(title, about, drawn[:_MOST], max(0, len(drawn) - _MOST))
 
 
 def _dev(key: str, points: Points) -> Chart:
@@ -186,21 +177,6 @@ def _dev(key: str, points: Points) -> Chart:
         return Chart(key, {key: points})
     value, step = max(trained)
     return Chart(key, {key: points}, f"best {score(key, value)} at step {-step:,}", mark=(-step, value))
-
-
-def _shares(train: Mapping[str, Points]) -> dict[str, dict[str, Points]]:
-    """The shares of each term that compares, by term; none of numbers that cannot be shares."""
-    found: dict[str, dict[str, Points]] = {}
-    for name, points in train.items():
-        word, slash, term = name.partition("/")
-        if slash and word in _ACTIVITY and all(value is None or 0 <= value <= 1 for _, value in points):
-            found.setdefault(term, {})[word] = points
-    return found
-
-
-def _plain(name: str) -> str:
-    """`learning rate` for `lr`, `gradient norm` for `gradient_norm`."""
-    return "learning rate" if name == "lr" else name.replace("_", " ")
 
 
 _CURVES = "curves.png"  # loss and dev score, which the page draws itself
@@ -215,9 +191,8 @@ _WHOLE = {"dropout_map": "Related sentences under many dropout masks, on a plane
 
 @dataclass(frozen=True)
 class Image:
-    """One plot: its file's name, `data:image/png;base64,...`, the caption and the alternative text."""
+    """One plot: `data:image/png;base64,...`, the caption and the alternative text."""
 
-    file: str
     address: str
     caption: str
     alt: str
@@ -230,21 +205,22 @@ def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -
     `scores` is by key.
     """
     plots = []
-    order = {name: place for place, name in enumerate(keys)}
-    files = [path for path in sorted(folder.glob("[!.]*.png")) if path.name != _CURVES]
-    for path in sorted(files, key=lambda path: order.get(_caption(path.stem)[1], len(order))):
-        caption, of = _caption(path.stem)
-        value = scores.get(keys.get(of, ""))
-        alt = caption if value is None else f"{caption}. {keys[of]} {score(keys[of], value)}"
-        address = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
-        plots.append(Image(path.name, address, caption, f"Plot: {alt}."))
-    return plots
+    order = list(keys)
+    for path in folder.glob("[!.]*.png"):
+        if path.name != _CURVES:
+            caption, name = _caption(path.stem)
+            value = scores.get(keys.get(name, ""))
+            alt = caption if value is None else f"{caption}. {keys[name]} {score(keys[name], value)}"
+            address = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+            place = order.index(name) if name in keys else len(order)
+            plots.append((place, path.name, Image(address, caption, f"Plot: {alt}.")))
+    return [image for *_, image in sorted(plots, key=lambda plot: plot[:2])]
 
 
 def _caption(stem: str) -> tuple[str, str]:
     """What a plot shows, by the name of its file, and the set that it belongs to."""
     for ending, what in _KINDS.items():
         if stem.endswith(ending):
-            of = stem.removesuffix(ending)
-            return f"{what}, {of}", of
+            name = stem.removesuffix(ending)
+            return f"{what}, {name}", name
     return _WHOLE.get(stem, stem.replace("_", " ")), ""

@@ -7,7 +7,8 @@ from embedrun.commands.command_line import Parser
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
 from embedrun.report import overview
-from embedrun.report.page import FILE, place_problems, run_problems, write
+from embedrun.report.page import FILE, place_problems, write
+from embedrun.runs.reading import is_run
 from embedrun.runs.search import meant, refuse_code
 
 _EPILOG = """A page opens in any browser, without a network. Texts of the worst-predicted pairs are read
@@ -62,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments is None:
         return 0
     runs, output, watch = [meant(path) for path in arguments.runs], arguments.output, arguments.watch
-    if len(runs) == 1 and not (runs[0].is_dir() and run_problems(runs[0])):
+    if len(runs) == 1 and (is_run(runs[0]) or not runs[0].is_dir()):
         _one(runs[0], output, watch)
     else:
         _many(runs, output, watch)
@@ -70,7 +71,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _one(run: Path, output: Path | None, watch: bool) -> None:
-    problems = [*run_problems(run), *place_problems(output)]
+    problems = place_problems(output)
+    if not is_run(run):
+        problems.append(f"embedrun report: there is no folder {str(run)!r}; embedrun runs lists the runs")
     if watch:
         problems.append("embedrun report: --watch goes with a folder with runs below, or with several runs")
     if problems:

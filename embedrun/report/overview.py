@@ -8,7 +8,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from pathlib import Path
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from embedrun.console import decimals, number, numbers
 from embedrun.errors import ConfigError, Terminated
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, is_alive
-from embedrun.report.charts import Metrics, Points, Speed, thinned
+from embedrun.report.charts import Metrics, Speed, thinned
 from embedrun.report.facts import State, at
 from embedrun.report.page import FILE as OWN_PAGE
 from embedrun.report.page import assets, island, save, template
@@ -85,46 +85,45 @@ def render(data: Plain, *, title: str, reload: float | None = None) -> str:
 def collect(found: Found, place: Path) -> Plain:
     """The runs as JSON-compatible data, for a page in the folder `place`."""
     runs = found.runs
-    told, names = _told(runs)
-    shown = list(told)[:_COLUMNS]
+    differing, names = _differing(runs)
+    shown = list(differing)[:_COLUMNS]
     rows = [
         {
             **_row(run),
             "id": os.path.relpath(run.path, place),
             "label": label,
             "page": _page(run.path, place),
-            "values": [_text(told[name][at]) for name in shown],
+            "values": [_text(differing[name][at]) for name in shown],
         }
         for at, (run, label) in enumerate(zip(runs, names, strict=True))
     ]
     return {
         "columns": shown,
-        "more": list(told)[_COLUMNS:],
+        "more": list(differing)[_COLUMNS:],
         "runs": rows,
         "groups": _groups(runs, rows),
         "broken": found.broken,
     }
 
 
-def _told(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
+def _differing(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
     """What tells runs apart, but for the seed, and their short names.
 
     An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
     """
-    told: Columns = {}
+    differing: Columns = {}
     names = [""] * len(runs)
-    are = [kind(run) == "evaluation" for run in runs]
-    for which in (False, True):
-        places = [place for place, one in enumerate(are) if one == which]
-        own = [runs[place] for place in places]
-        for name, values in columns(own).items():
-            all_values = told.setdefault(name, [None] * len(runs))
+    for is_evaluation in (False, True):
+        places = [place for place, run in enumerate(runs) if (kind(run) == "evaluation") == is_evaluation]
+        alike = [runs[place] for place in places]
+        for name, values in columns(alike).items():
+            column = differing.setdefault(name, [None] * len(runs))
             for place, value in zip(places, values, strict=True):
-                all_values[place] = value
-        for place, label in zip(places, labels(own), strict=True):
+                column[place] = value
+        for place, label in zip(places, labels(alike), strict=True):
             names[place] = label
-    told.pop("seed", None)
-    return told, names
+    differing.pop("seed", None)
+    return differing, names
 
 
 def _text(value: object) -> str:
@@ -137,29 +136,27 @@ def _page(run: Path, place: Path) -> str | None:
     return f"./{quote(os.fsencode(os.path.relpath(page, place)))}" if page.is_file() else None
 
 
-def _row(run: RunFiles) -> dict[str, object]:
+def _row(run: RunFiles) -> Plain:
     """What one run says of itself; numbers are None where they are not known."""
-    loss, devs, memory = _measured(run.path)
-    key = _dev_key(run, devs)
-    dev = devs.get(key, ()) if key else ()
+    metrics, speed = Metrics(), Speed(None, None)
+    with contextlib.suppress(OSError):
+        metrics = Metrics.read(run.path / "metrics.jsonl", holding=(_LOSS_LINE, _DEV_LINE))
+        speed = Speed.read(run.path / "speed.jsonl")
+    devs = metrics.of("dev")
+    # The dev score that selected the checkpoint, else the first; of the model, else the last.
+    selecting = (at(run.results, f"notes.{SELECTED_BY}"), at(run.config, "training.select_by"))
+    key = next((key for key in selecting if isinstance(key, str)), next(iter(devs), None))
+    dev = devs.get(key, []) if key else []
     seconds = numbers(run.results.get("seconds") or run.status.get("seconds"))
     return {
         **_state(run),
         "seed": _text(run.config.get("seed")),
         "main": _main(run),
-        "dev": _score(key, _dev(key, run, dev)) if key else None,
+        "dev": _score(key, run.scores.get(key, dev[-1][1] if dev else None)) if key else None,
         "seconds": sum(seconds.values()) if seconds else None,
-        "memory": memory,
-        "curves": [_curve(loss), _curve(dev)],
+        "memory": speed.memory,
+        "curves": [thinned(points, _POINTS) or None for points in (metrics.of("train").get("loss", []), dev)],
     }
-
-
-def _curve(points: Points) -> list[tuple[int, float | None]] | None:
-    """The points of one curve, None for none; the page shows four of the eight digits at most."""
-    rounded = [
-        (step, None if value is None else float(f"{value:.8g}")) for step, value in thinned(points, _POINTS)
-    ]
-    return rounded or None
 
 
 def _score(key: str, value: float | None, **more: object) -> dict[str, object]:
@@ -173,8 +170,8 @@ def _state(run: RunFiles) -> dict[str, str]:
     if word == "running" and is_alive(run.path) is False:
         word, known = "killed", "interrupted"
     if word != "finished" and isinstance(step, int):
-        last = number(at(run.config, "training.max_steps"))
-        word += f", step {step:,}" + ("" if last is None else f" of {last:,.0f}")
+        last = run.status.get("steps")
+        word += f", step {step:,}" + (f" of {last:,}" if isinstance(last, int) else "")
     began = state.times[0] if run.status.get("started") else ""
     return {
         "state": word,
@@ -194,48 +191,26 @@ def _main(run: RunFiles) -> dict[str, object] | None:
     return _score(key, value, low=low, high=high, before=before)
 
 
-def _dev_key(run: RunFiles, devs: Mapping[str, Points]) -> str | None:
-    """The dev score that selected the checkpoint, else the first."""
-    asked = (at(run.results, f"notes.{SELECTED_BY}"), at(run.config, "training.select_by"))
-    return next((key for key in asked if isinstance(key, str)), next(iter(devs), None))
-
-
-def _dev(key: str, run: RunFiles, points: Points) -> float | None:
-    """The dev score of the model; of one that is still trained, the last."""
-    last = points[-1][1] if points else None
-    return run.scores.get(key, last)
-
-
-def _measured(run: Path) -> tuple[Points, Mapping[str, Points], float | None]:
-    """Training loss, dev scores by key, and most bytes on the device, as far as they can be read."""
-    try:
-        metrics = Metrics.read(run / "metrics.jsonl", holding=(_LOSS_LINE, _DEV_LINE))
-        memory = Speed.read(run / "speed.jsonl").memory
-    except OSError:
-        return (), {}, None
-    return metrics.of("train").get("loss", ()), metrics.of("dev"), memory
-
-
 def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list[Plain]:
     """Runs that are equal in everything but the seed, with mean and spread of their scores.
 
-    Of several runs of one seed only the last counts, for they measure nothing twice. Each run is told its
-    group, `group`, by the place of that.
+    Of several runs of one seed only the last counts, for they measure nothing twice. Each run has the place
+    of its group as `group`.
     """
     alike: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
         if run.config:
-            own = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
-            alike.setdefault(config_hash(own), []).append(place)
+            config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
+            alike.setdefault(config_hash(config), []).append(place)
     alike = {name: own for name, own in alike.items() if len({rows[place]["seed"] for place in own}) > 1}
-    named = labels([runs[own[0]] for own in alike.values()], without=("seed",))
-    found = []
-    for label, (name, places) in zip(named, alike.items(), strict=True):
+    names = labels([runs[places[0]] for places in alike.values()], without=("seed",))
+    groups = []
+    for label, (name, places) in zip(names, alike.items(), strict=True):
         for place in places:
-            rows[place]["group"] = len(found)
-        found.append({"id": name[:12], "label": label, **_spreads([rows[place] for place in places])})
-    _mark([*found, *(row for row in rows if "group" not in row)])
-    return found
+            rows[place]["group"] = len(groups)
+        groups.append({"id": name[:12], "label": label, **_spreads([rows[place] for place in places])})
+    _mark([*groups, *(row for row in rows if "group" not in row)])
+    return groups
 
 
 def _spreads(rows: Sequence[Plain]) -> Plain:
@@ -284,6 +259,6 @@ def _scores(row: Plain) -> tuple[dict[str, float], Ends]:
 
 def _counted(rows: Sequence[Plain]) -> str:
     """`3 runs: 2 finished, 1 running`."""
-    words = Counter(str(row["state"]).partition(",")[0] for row in rows)
-    said = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
-    return f"{len(rows):,} run{'s' if len(rows) != 1 else ''}: {said}" if rows else "no run yet"
+    states = Counter(str(row["state"]).partition(",")[0] for row in rows)
+    counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
+    return f"{len(rows):,} run{'s' if len(rows) != 1 else ''}: {counts}" if rows else "no run yet"

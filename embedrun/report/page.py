@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from embedrun.console import clean, say
 from embedrun.errors import ConfigError, is_full
 from embedrun.files import publish
 from embedrun.report.facts import Facts, gather
-from embedrun.runs.reading import RunFiles, is_run
+from embedrun.runs.reading import RunFiles
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -66,35 +65,24 @@ def write_or_warn(folder: Path) -> None:
         say(f"warning: no {FILE}: {why}; embedrun report {folder} tries again")
 
 
-def run_problems(path: Path) -> list[str]:
-    """Why a folder has no page; nothing where it is a run directory."""
-    if is_run(path):
-        return []
-    what = "is not a run directory: it has no status.json" if path.is_dir() else "is not a folder"
-    return [f"embedrun report: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"]
-
-
 def place_problems(path: Path | None) -> list[str]:
     """Why a page cannot go to a place that the user named; only what may be an older page is overwritten."""
     if path is None:
         return []
-    what = ""
-    if os.path.isdir(path):
-        what = "is a folder"
-    elif not os.path.isdir(path.parent):
-        what = f"cannot be made: there is no folder {str(path.parent)!r}"
-    elif os.path.exists(path) and not (os.path.isfile(path) and path.suffix.lower() in _PAGES):
-        what = f"exists and does not end in {' or '.join(_PAGES)}"
-    return [f"embedrun report: -o: {str(path)!r} {what}; name a file"] if what else []
+    problem = ""
+    if not path.parent.is_dir():
+        problem = f"cannot be made: there is no folder {str(path.parent)!r}"
+    elif path.exists() and not (path.is_file() and path.suffix.lower() in _PAGES):
+        problem = f"exists and is no file that ends in {' or '.join(_PAGES)}"
+    return [f"embedrun report: -o: {str(path)!r} {problem}; name a file"] if problem else []
 
 
 _FOLDER = Path(__file__).resolve().parent
-_TEMPLATE = "page.html.j2"
 
 
 def render(facts: Facts) -> str:
     """The page as text; every text in it is escaped and free of control characters."""
-    return template(_TEMPLATE).render(facts=facts, island=island, **assets(["chart.js"], ["style.css"]))
+    return template("page.html.j2").render(facts=facts, island=island, **assets(["chart.js"], ["style.css"]))
 
 
 def island(data: object) -> "Markup":

@@ -31,13 +31,13 @@ def printed(run: RunFiles) -> tuple[dict[str, float], str]:
     Where two tables print different numbers, that of the first counts. The second value says where they are
     printed; both may be empty.
     """
-    asked = list(_asked(run))
-    if not asked:
+    candidates = list(_candidates(run))
+    if not candidates:
         return {}, ""
     cells, keys = Cells([]), [one.key for one in measured(_with_first(run)) if one.path == run.path]
     numbers: dict[str, float] = {}
     sources: dict[str, None] = {}
-    for table, row, cell in asked:
+    for table, row, cell in candidates:
         (slot,) = cells.find(replace(table, rows=(replace(row, cells=(cell,)),)), [0])
         found = _numbers(table, row, cell) if [slot.key] == keys else {}
         numbers = found | numbers
@@ -46,32 +46,25 @@ def printed(run: RunFiles) -> tuple[dict[str, float], str]:
     return numbers, "; ".join(sources)
 
 
-def _asked(run: RunFiles) -> Iterator[tuple[Table, Row, Cell]]:
+def _candidates(run: RunFiles) -> Iterator[tuple[Table, Row, Cell]]:
     """The cells that may be this run, without composing them: by its name, or the model that it scores."""
     command = "train" if "training" in run.config else "evaluate"
-    wanted = _trained(run.config) if command == "train" else _scored(run)
-    for name in names() if wanted else ():
+    wanted = _overrides(run)
+    for name in names():
         # This runs at the end of every run, and nearly all are in no table: what cannot match is not parsed.
         text = (presets.folder() / "table" / f"{name}.yaml").read_text(encoding="utf-8")
-        if any(one in text for one in wanted):
-            yield from _with_one_of(load(name), command, wanted)
+        if any(override in text for override in wanted):
+            table = load(name)
+            for row, cell in ((row, cell) for row in table.rows for cell in row.cells):
+                if cell.command == command and cell.not_runnable is None and wanted & {*cell.overrides}:
+                    yield table, row, cell
 
 
-def _with_one_of(table: Table, command: str, wanted: set[str]) -> Iterator[tuple[Table, Row, Cell]]:
-    for row in table.rows:
-        for cell in row.cells:
-            if cell.command == command and cell.not_runnable is None and wanted & {*cell.overrides}:
-                yield table, row, cell
-
-
-def _trained(config: Plain) -> set[str]:
-    """Overrides; a row that trains under the name of this run has one of them."""
-    name = config.get("name")
-    return {f"name={name}", *(f"+experiment={one}" for one in _experiments(name))}
-
-
-def _scored(run: RunFiles) -> set[str]:
-    """Overrides; a row that scores the model of this run has one of them."""
+def _overrides(run: RunFiles) -> set[str]:
+    """Overrides of which a row has one that trains under the name of this run, or scores its model."""
+    if "training" in run.config:
+        name = run.config.get("name")
+        return {f"name={name}", *(f"+experiment={one}" for one in _experiments(name))}
     first = _first(run)
     names = [] if first is None else _experiments(first.config.get("name"))
     return {f"model={run.config.get('model')}", *(f"model={RUN}{one}" for one in names)}
@@ -79,9 +72,9 @@ def _scored(run: RunFiles) -> set[str]:
 
 def _experiments(name: object) -> list[str]:
     """The experiments whose runs have a name."""
-    files = sorted((presets.folder() / "experiment").glob("*.yaml"))
+    paths = sorted((presets.folder() / "experiment").glob("*.yaml"))
     named = re.compile(rf"^name: {re.escape(str(name))}\s*(#.*)?$", re.MULTILINE)
-    return [file.stem for file in files if named.search(file.read_text(encoding="utf-8"))]
+    return [path.stem for path in paths if named.search(path.read_text(encoding="utf-8"))]
 
 
 def _with_first(run: RunFiles) -> list[RunFiles]:

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.report import Facts, ScoredPairs, gather
+from embedrun.report.facts import Facts, gather
+from embedrun.report.scores import ScoredPairs
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
 

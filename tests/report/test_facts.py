@@ -2,9 +2,8 @@
 
 import pytest
 
-from embedrun.report import gather
 from embedrun.report.charts import Speed
-from embedrun.report.facts import summary
+from embedrun.report.facts import gather, summary
 from embedrun.runs.reading import RunFiles
 
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from embedrun.report import render
+from embedrun.report.page import render
 
 PAYLOADS = [
     '" onerror="alert(1)',

@@ -55,9 +55,10 @@ def _candidates(run: RunFiles) -> Iterator[tuple[Table, Row, Cell]]:
         text = (presets.folder() / "table" / f"{name}.yaml").read_text(encoding="utf-8")
         if any(override in text for override in wanted):
             table = load(name)
-            for row, cell in ((row, cell) for row in table.rows for cell in row.cells):
-                if cell.command == command and cell.not_runnable is None and wanted & {*cell.overrides}:
-                    yield table, row, cell
+            for row in table.rows:
+                for cell in row.cells:
+                    if cell.command == command and cell.not_runnable is None and wanted & {*cell.overrides}:
+                        yield table, row, cell
 
 
 def _overrides(run: RunFiles) -> set[str]:

@@ -8,13 +8,11 @@ from datetime import UTC, datetime
 from embedrun.console import duration, number, numbers, score, short, size
 from embedrun.errors import DataError
 from embedrun.files import Plain
-from embedrun.report.charts import Image, Metrics, Panel, Speed, images, panels
+from embedrun.report.charts import Metrics, Speed, images, panels
 from embedrun.report.scores import (
     HEADINGS,
     ScoredPairs,
     ScoreTable,
-    Seen,
-    Worst,
     list_of,
     mapping_of,
     seen,
@@ -42,61 +40,56 @@ def _text_at(tree: Plain, path: str) -> str:
 
 
 def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> Entries:
-    """What a reader asks first; what the run does not record is left out."""
-    is_training = isinstance(config.get("training"), Mapping)
-    entries = _training(config, results) if is_training else _evaluation(config)
-    for place, stage in enumerate(list_of(environment.get(STAGES))):
-        made = dict(_training(mapping_of(mapping_of(stage).get("config")), {}))
-        trained = f"{made['backbone']}, trained on {made['training data']} with {made['loss']}"
-        entries.insert(place, (f"stage {place + 1}", trained))
-    entries += [("seed", _text_at(config, "seed")), ("machine", _machine(config, environment))]
-    entries += [("speed", _speed(speed)), ("time", _time(results))]
+    """What a reader asks first of a training or an evaluation; what the run does not record is left out."""
+    loss, backbone, data = _recipe(config)
+    rows, rate = number(at(results, "counts.train_rows")), number(at(config, "training.lr"))
+    schedule = _text_at(config, "training.schedule")
+    layers = at(config, "backbone.layers") or config.get("layers")
+    evaluated = mapping_of(at(config, "evaluation.tasks")) if "model" in config else {}
+    stages = [
+        _recipe(mapping_of(at(mapping_of(stage), "config"))) for stage in list_of(environment.get(STAGES))
+    ]
+    entries = [
+        *(
+            (f"stage {place}", f"{backbone}, trained on {data} with {loss}")
+            for place, (loss, backbone, data) in enumerate(stages, 1)
+        ),
+        ("model", _text_at(config, "model")),
+        ("revision", _text_at(config, "revision")),
+        ("loss", loss),
+        ("backbone", backbone),
+        ("layers", "" if layers is None else f"the first {layers}"),
+        ("pooling", _text_at(config, "pooling.name")),
+        ("training data", data if rows is None else f"{data}, {rows:,.0f} rows"),
+        ("steps", _steps(config, results)),
+        ("learning rate", "" if rate is None else f"{short(rate)}{', ' if schedule else ''}{schedule}"),
+        ("evaluation", ", ".join(map(str, evaluated))),
+        ("seed", _text_at(config, "seed")),
+        ("machine", _machine(config, environment)),
+        ("speed", "" if speed.rows_per_second is None else f"{speed.rows_per_second:,.0f} rows/s"),
+        ("memory", "" if speed.memory is None else f"{size(speed.memory)} on the device at most"),
+        ("time", _time(results)),
+    ]
     return [(name, text) for name, text in entries if text]
 
 
-def _training(config: Plain, results: Plain) -> Entries:
+def _recipe(config: Plain) -> tuple[str, str, str]:
+    """Loss, backbone and training data of a configuration."""
     backbone, scratch = _text_at(config, "backbone.name"), at(config, "backbone.scratch")
     if not backbone and isinstance(scratch, Mapping):
         backbone = f"from scratch: {scratch.get('layers')} layers, width {scratch.get('width')}"
-    rows, rate = number(at(results, "counts.train_rows")), number(at(config, "training.lr"))
-    terms = mapping_of(at(config, "loss.terms"))
-    rate_and_schedule = ["" if rate is None else short(rate), _text_at(config, "training.schedule")]
-    return [
-        ("loss", " + ".join(_term(key, options) for key, options in terms.items())),
-        ("backbone", backbone),
-        ("layers", _layers(at(config, "backbone.layers"))),
-        ("pooling", _text_at(config, "pooling.name")),
-        ("training data", _text_at(config, "dataset.name") + ("" if rows is None else f", {rows:,.0f} rows")),
-        ("steps", _steps(config, results)),
-        ("learning rate", ", ".join(filter(None, rate_and_schedule))),
-    ]
-
-
-def _evaluation(config: Plain) -> Entries:
-    return [
-        ("model", _text_at(config, "model")),
-        ("revision", _text_at(config, "revision")),
-        ("layers", _layers(config.get("layers"))),
-        ("pooling", _text_at(config, "pooling.name")),
-        ("evaluation", ", ".join(map(str, mapping_of(at(config, "evaluation.tasks"))))),
-        ("precision", _text_at(config, "evaluation.precision")),
-    ]
-
-
-def _layers(kept: object) -> str:
-    return "" if kept is None else f"the first {kept}"
-
-
-def _term(key: str, options: object) -> str:
-    weight = number(mapping_of(options).get("weight", 1.0))
-    return key if weight in (None, 1.0) else f"{short(weight)} × {key}"
+    weights = {
+        key: number(mapping_of(options).get("weight", 1.0))
+        for key, options in mapping_of(at(config, "loss.terms")).items()
+    }
+    terms = [key if weight in (None, 1.0) else f"{short(weight)} × {key}" for key, weight in weights.items()]
+    return " + ".join(terms), backbone, _text_at(config, "dataset.name")
 
 
 def _steps(config: Plain, results: Plain) -> str:
     accumulate = _text_at(config, "training.accumulate")
-    rows = _text_at(config, "training.batch_size") + (
-        f" × {accumulate}" if accumulate not in ("", "1") else ""
-    )
+    rows = _text_at(config, "training.batch_size")
+    rows += f" × {accumulate}" if accumulate not in ("", "1") else ""
     steps, best = number(at(results, "counts.steps")), number(at(results, "counts.best_step"))
     if steps is None:
         return f"of {rows} rows each" if rows else ""
@@ -124,12 +117,6 @@ def _time(results: Plain) -> str:
 def _unbroken(seconds: float) -> str:
     """A duration with blanks at which no line of the page ends."""
     return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def _speed(speed: Speed) -> str:
-    rate = "" if speed.rows_per_second is None else f"{speed.rows_per_second:,.0f} rows/s"
-    memory = "" if speed.memory is None else f"{size(speed.memory)} on the device at most"
-    return ", ".join(filter(None, [rate, memory]))
 
 
 def environment_entries(environment: Plain) -> Entries:
@@ -206,43 +193,6 @@ def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
     return {**dict.fromkeys(HEADINGS, ""), **(rows[0].cells if rows else cells), "key": key}
 
 
-@dataclass(frozen=True)
-class Facts:
-    """The contents of the page, in its order; what is not known is empty.
-
-    Args:
-        source: of the published numbers.
-        seen: evaluation rows that the model has seen; two texts count as one by the `rule`.
-        config, notes: as YAML; the notes are what else decided the scores.
-        repeat, go_on: the commands that make this run again, and that resume it until it has finished.
-        data: fingerprints of the rows that were read.
-        remarks: what could not be read or is not shown.
-    """
-
-    name: str
-    command: str
-    directory: str
-    state: State
-    headline: dict[str, str] | None
-    summary: Entries
-    scores: ScoreTable
-    source: str
-    panels: list[Panel]
-    images: list[Image]
-    worst: list[Worst]
-    seen: list[Seen]
-    rule: str
-    config: str
-    overrides: tuple[str, ...]
-    repeat: str
-    go_on: str
-    environment: Entries
-    versions: Entries
-    data: Entries
-    notes: str
-    remarks: list[str]
-
-
 def gather(
     run: RunFiles,
     *,
@@ -250,8 +200,8 @@ def gather(
     published: Mapping[str, float] | None = None,
     source: str = "",
     remarks: Sequence[str] = (),
-) -> Facts:
-    """The facts of a run, finished or not.
+) -> Plain:
+    """What the page of a run, finished or not, shows, by the names of its template.
 
     Args:
         predictions: on sets of graded pairs, the most important first.
@@ -273,30 +223,30 @@ def gather(
     state, scores = State.of(run.status), table(run.results, published or {})
     command = "evaluate" if config.get("model") and "training" not in config else "train"
     notes = mapping_of(run.results.get("notes"))
-    return Facts(
-        name=title(run),
-        command=command,
-        directory=str(run.path),
-        state=state,
-        headline=headline(run.results, scores),
-        summary=summary(config, run.results, run.environment, Speed.read(run.path / "speed.jsonl")),
-        scores=scores,
-        source=source,
-        panels=panels(metrics),
-        images=images(run.path / "plots", keys, numbers(run.results.get("scores"))),
-        worst=[ranked for scored in predictions if (ranked := worst(scored)) is not None],
-        seen=seen(contamination),
-        rule=str(contamination.get("rule") or ""),
-        config=to_yaml(config) if config else "",
-        overrides=run.overrides,
-        repeat=_repeat(command, run.overrides, run.environment.get("command")) if config else "",
-        go_on="" if state.known == "finished" else f"embedrun resume {shlex.quote(str(run.path))}",
-        environment=environment_entries(run.environment),
-        versions=pairs(run.environment.get("versions")),
-        data=pairs(run.environment.get("data")),
-        notes=to_yaml(notes) if notes else "",
-        remarks=problems,
-    )
+    return {
+        "name": title(run),
+        "command": command,
+        "directory": str(run.path),
+        "state": state,
+        "headline": headline(run.results, scores),
+        "summary": summary(config, run.results, run.environment, Speed.read(run.path / "speed.jsonl")),
+        "scores": scores,
+        "source": source,
+        "panels": panels(metrics),
+        "images": images(run.path / "plots", keys, numbers(run.results.get("scores"))),
+        "worst": [ranked for scored in predictions if (ranked := worst(scored)) is not None],
+        "seen": seen(contamination),
+        "rule": str(contamination.get("rule") or ""),
+        "config": to_yaml(config) if config else "",
+        "overrides": run.overrides,
+        "repeat": _repeat(command, run.overrides, run.environment.get("command")) if config else "",
+        "go_on": "" if state.known == "finished" else f"embedrun resume {shlex.quote(str(run.path))}",
+        "environment": environment_entries(run.environment),
+        "versions": pairs(run.environment.get("versions")),
+        "data": pairs(run.environment.get("data")),
+        "notes": to_yaml(notes) if notes else "",
+        "remarks": problems,
+    }
 
 
 def _repeat(command: str, overrides: Sequence[str], typed: object) -> str:

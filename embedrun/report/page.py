@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError, is_full
-from embedrun.files import publish
-from embedrun.report.facts import Facts, gather
+from embedrun.files import Plain, publish
+from embedrun.report.facts import gather
 from embedrun.runs.reading import RunFiles
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def place_problems(path: Path | None) -> list[str]:
 _FOLDER = Path(__file__).resolve().parent
 
 
-def render(facts: Facts) -> str:
+def render(facts: Plain) -> str:
     """The page as text; every text in it is escaped and free of control characters."""
     return template("page.html.j2").render(facts=facts, island=island, **assets(["chart.js"], ["style.css"]))
 

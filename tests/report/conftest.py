@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.report.facts import Facts, gather
+from embedrun.report.facts import gather
 from embedrun.report.scores import ScoredPairs
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
@@ -18,10 +18,10 @@ PIXEL = base64.b64decode(
 
 
 @pytest.fixture
-def rich(tmp_path: Path) -> Callable[[str], Facts]:
+def rich(tmp_path: Path) -> Callable[[str], dict]:
     """The facts of a run that has everything; each of its names and texts begins with a word of one's own."""
 
-    def make(word: str) -> Facts:
+    def make(word: str) -> dict:
         folder = tmp_path / "run"
         (folder / "plots").mkdir(parents=True, exist_ok=True)
         (folder / "plots" / "a_density.png").write_bytes(PIXEL)

@@ -53,49 +53,24 @@ def parser() -> Parser:
         description=__doc__,
         examples=_EXAMPLES,
     )
-    made.add_argument(
-        "folders",
-        nargs="*",
-        type=Path,
-        metavar="DIR",
-        help="a run, by its directory or name, or a folder with runs below; else outputs",
-    )
-    made.add_argument(
-        "--filter",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="only runs with this value, or one of KEY=A,B: state, kind, name, a group (loss) or an option",
-    )
-    made.add_argument(
-        "--sort", metavar="KEY", help="by score, started, or any such key; scores highest first"
-    )
+    what = "a run, by its directory or name, or a folder with runs below; else outputs"
+    made.add_argument("folders", nargs="*", type=Path, metavar="DIR", help=what)
+    what = "only runs with this value, or one of KEY=A,B: state, kind, name, a group (loss) or an option"
+    made.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help=what)
+    what = "by score, started, or any such key; scores highest first"
+    made.add_argument("--sort", metavar="KEY", help=what)
     made.add_argument("--reverse", action="store_true", help="the other way round")
-    made.add_argument(
-        "--limit", type=int, metavar="N", help="only the first N with --sort, else those that began last"
-    )
-    made.add_argument(
-        "--columns", metavar="KEY,KEY", help="these instead of what differs; also a score, sts/stsb/spearman"
-    )
-    made.add_argument(
-        "--diff",
-        nargs="+",
-        type=Path,
-        metavar=("A", "B"),
-        help="compare two runs, or two groups of runs with -- between them: every difference is B less A",
-    )
+    what = "only the first N with --sort, else those that began last"
+    made.add_argument("--limit", type=int, metavar="N", help=what)
+    what = "these instead of what differs; also a score, sts/stsb/spearman"
+    made.add_argument("--columns", metavar="KEY,KEY", help=what)
+    what = "compare two runs, or two groups of runs with -- between them: every difference is B less A"
+    made.add_argument("--diff", nargs="+", type=Path, metavar=("A", "B"), help=what)
     made.add_argument("--against", nargs="+", type=Path, default=[], help=argparse.SUPPRESS)  # typed as --
-    made.add_argument(
-        "--draws",
-        type=int,
-        metavar="N",
-        help=f"with --diff: draws behind an interval, and ten times as many behind a p-value; else {_DRAWS}",
-    )
-    made.add_argument(
-        "--verify",
-        action="store_true",
-        help="read every byte of the models of these runs, and compare it with the SHA-256 of each run",
-    )
+    what = f"with --diff: draws behind an interval, and ten times as many behind a p-value; else {_DRAWS}"
+    made.add_argument("--draws", type=int, metavar="N", help=what)
+    what = "read every byte of the models of these runs, and compare it with the SHA-256 of each run"
+    made.add_argument("--verify", action="store_true", help=what)
     made.add_argument("--json", action="store_true", help="print everything as one JSON object")
     return made
 
@@ -105,13 +80,12 @@ def main(argv: Sequence[str]) -> int:
     given = parser().read(["--against" if word == "--" else word for word in argv])
     if given is None:
         return 0
-    wanted = _wanted(given)
-    if problem := _misused(given, wanted):
-        raise ConfigError(f"embedrun runs: {problem}")
+    where, problems = listing.filters(given.filter, "embedrun runs")
+    if problems := problems or _misused(given):
+        raise ConfigError(problems)
     if given.diff is not None:
-        a, b = (given.diff, given.against) if given.against else ([given.diff[0]], [given.diff[1]])
-        sides = [[meant(path) for path in side] for side in (a, b)]
-        _diff(sides, given.draws or _DRAWS, as_json=given.json)
+        sides = [given.diff, given.against] if given.against else [[path] for path in given.diff]
+        _diff([[meant(path) for path in side] for side in sides], given.draws or _DRAWS, as_json=given.json)
         return 0
     folders = [meant(folder) for folder in given.folders]
     if missing := [str(folder) for folder in folders if not folder.is_dir()]:
@@ -120,42 +94,36 @@ def main(argv: Sequence[str]) -> int:
     if given.verify:
         _verify(places)
     else:
+        columns = [key.strip() for key in given.columns.split(",")] if given.columns else []
+        wanted = Wanted(where, given.sort, given.reverse, given.limit, columns)
         _list(places, wanted, as_json=given.json)
     return 0
 
 
-def _misused(given: argparse.Namespace, wanted: Wanted | None) -> str | None:
-    """Why these flags do not go together."""
-    is_diff = given.diff is not None
-    if given.verify and (wanted or given.json or given.draws or is_diff):
-        return "--verify goes with DIR alone"
-    if not is_diff and (given.draws is not None or given.against):
-        return "--draws goes with --diff A B"
-    if is_diff and wanted:
-        return "--filter, --sort, --reverse, --limit and --columns are of the list"
-    if is_diff and (given.folders or not (given.against or len(given.diff) == 2)):
-        return (
+def _misused(given: argparse.Namespace) -> list[str]:
+    """Which of these flags do not go together."""
+    of_list = given.filter or given.sort or given.reverse or given.limit is not None or given.columns
+    of_diff = given.draws is not None or given.against
+    problems = []
+    if given.limit is not None and given.limit < 1:
+        problems.append(f"--limit must be 1 or more, got {given.limit}")
+    if given.draws is not None and given.draws < _FEWEST_DRAWS:
+        problems.append(f"--draws must be {_FEWEST_DRAWS} or more, got {given.draws}")
+    if given.verify and (of_list or of_diff or given.json or given.diff):
+        problems.append("--verify goes with DIR alone")
+    if of_diff and not given.diff:
+        problems.append("--draws goes with --diff A B")
+    if given.diff and of_list:
+        problems.append("--filter, --sort, --reverse, --limit and --columns are of the list")
+    if given.diff and (given.folders or not (given.against or len(given.diff) == 2)):
+        problems.append(
             "--diff takes two runs, --diff A B, or two groups of runs with -- between them, "
             "--diff A1 A2 -- B1 B2, and no DIR beside them"
         )
-    if is_diff and given.draws is not None and given.draws < _FEWEST_DRAWS:
-        return f"--draws must be {_FEWEST_DRAWS} or more, got {given.draws}"
-    return None
+    return [f"embedrun runs: {problem}" for problem in problems]
 
 
-def _wanted(arguments: argparse.Namespace) -> Wanted | None:
-    """Which runs are listed, and how; None where nothing is asked for."""
-    where, problems = listing.filters(arguments.filter, "embedrun runs")
-    if arguments.limit is not None and arguments.limit < 1:
-        problems.append(f"embedrun runs: --limit must be 1 or more, got {arguments.limit}")
-    if problems:
-        raise ConfigError(problems)
-    columns = [] if arguments.columns is None else [key.strip() for key in arguments.columns.split(",")]
-    made = Wanted(where, arguments.sort, arguments.reverse, arguments.limit, columns)
-    return None if made == Wanted(columns=[]) else made
-
-
-def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> None:
+def _list(folders: Sequence[Path], wanted: Wanted, *, as_json: bool) -> None:
     runs = listing.find(folders)
     if as_json:
         print(to_printed_json(listing.data(runs, wanted)))

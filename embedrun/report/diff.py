@@ -170,8 +170,6 @@ def group(side: str, paths: Sequence[Path]) -> Group:
                 f"{side}: {left} of {len(below)} runs below {path} have not finished and are left out"
             )
         runs += kept
-    if len(runs) == 1:  # two single runs may have any options, and no seed
-        return Group(side, {_seed(runs[0]) or 0: runs[0]}, tuple(notes))
     _check_group(side, runs)
     by_seed: dict[int, RunFiles] = {}
     for run in newest_first(runs):
@@ -193,7 +191,8 @@ def _check_group(side: str, runs: Sequence[RunFiles]) -> None:
             f"embedrun runs: --diff: the {len(runs)} runs of {side} are to differ in nothing but the "
             f"seed, but differ in {_some(differ, 3)}; name runs of one kind: --diff A1 A2 -- B1 B2"
         )
-    if without := [str(run.path) for run in runs if _seed(run) is None]:
+    without = [str(run.path) for run in runs if _seed(run) is None]
+    if without and len(runs) > 1:  # two single runs need no seed
         raise ConfigError(f"embedrun runs: --diff: no seed is recorded in {', '.join(without)}")
 
 
@@ -230,21 +229,20 @@ def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Plain:
         DataError: with every prediction file that cannot be read.
     """
     names = listing.labels([a, b])
-    unlike = {part: _unlike(*sides) for part, sides in _parts([a], [b]).items()}
+    values = {part: _unlike(part, [a], [b]) for part in _PARTS}
     return {
         "a": _side(a, names[0]),
         "b": _side(b, names[1]),
         **{
-            part: {key: {side: value for side, (value,) in sides.items()} for key, sides in values.items()}
-            for part, values in unlike.items()
+            part: {key: {side: value for side, (value,) in sides.items()} for key, sides in unlike.items()}
+            for part, unlike in values.items()
         },
         "scores": [
-            {"key": key, "a": a.scores[key], "b": b.scores[key], "difference": b.scores[key] - a.scores[key]}
-            for key in a.scores
+            {"key": key, "a": score, "b": b.scores[key], "difference": b.scores[key] - score}
+            for key, score in a.scores.items()
             if key in b.scores
         ],
-        "only_a": [key for key in a.scores if key not in b.scores],
-        "only_b": [key for key in b.scores if key not in a.scores],
+        **_alone(a.scores, b.scores),
         "draws": {"interval": draws, "p": _SWAPS_PER_DRAW * draws},
         **_predictions(a, b, draws),
     }
@@ -263,10 +261,9 @@ def diff_groups(a: Group, b: Group) -> Plain:
     return {
         "a": {"runs": [_side(run, names[0]) for run in here], "seeds": list(a.runs)},
         "b": {"runs": [_side(run, names[1]) for run in there], "seeds": list(b.runs)},
-        **{part: _unlike(*sides) for part, sides in _parts(here, there).items()},
+        **{part: _unlike(part, here, there) for part in _PARTS},
         "comparisons": [_compared_over_seeds(key, left[key], right[key]) for key in left if key in right],
-        "only_a": [key for key in left if key not in right],
-        "only_b": [key for key in right if key not in left],
+        **_alone(left, right),
         "notes": [*a.notes, *b.notes],
     }
 
@@ -276,34 +273,32 @@ def _side(run: RunFiles, label: str) -> Plain:
     return {"directory": str(run.path), "state": run.state, "label": label}
 
 
+def _alone(a: Plain, b: Plain) -> Plain:
+    """The scores that only one side has."""
+    return {"only_a": [key for key in a if key not in b], "only_b": [key for key in b if key not in a]}
+
+
 _LACKS = object()
+_PARTS = ("configuration", "environment")
+# They differ, at least in the run directory; what they decided is in the configuration.
+_COMMAND = ("command", STAGES)
 
 
-def _parts(a: Sequence[RunFiles], b: Sequence[RunFiles]) -> dict[str, list[list[Plain]]]:
-    """Configuration and environment of the runs of both sides, without the command line and stages before.
-
-    Those differ, at least in the run directory; what they decided is in the configuration.
-    """
-    left_out = ("command", STAGES)
-    return {
-        "configuration": [[run.config for run in side] for side in (a, b)],
-        "environment": [
-            [{key: value for key, value in run.environment.items() if key not in left_out} for run in side]
-            for side in (a, b)
-        ],
-    }
-
-
-def _unlike(a: Sequence[Plain], b: Sequence[Plain]) -> Unlike:
+def _unlike(part: str, a: Sequence[RunFiles], b: Sequence[RunFiles]) -> Unlike:
     """The dotted keys whose value is not the same in all runs, sorted, with the values of runs by side."""
-    sides = {side: [flattened(tree) for tree in trees] for side, trees in (("a", a), ("b", b))}
+
+    def leaves(run: RunFiles) -> Plain:
+        tree = run.config if part == "configuration" else run.environment
+        return flattened({key: value for key, value in tree.items() if key not in _COMMAND})
+
+    sides = {"a": list(map(leaves, a)), "b": list(map(leaves, b))}
     every = [*sides["a"], *sides["b"]]
     unlike: Unlike = {}
-    for key in sorted({key for leaves in every for key in leaves}):
+    for key in sorted({key for run in every for key in run}):
         first = every[0].get(key, _LACKS)
-        if any(leaves.get(key, _LACKS) != first for leaves in every):
-            values = {side: [leaves[key] for leaves in own if key in leaves] for side, own in sides.items()}
-            unlike[key] = {side: own for side, own in values.items() if own}
+        if any(run.get(key, _LACKS) != first for run in every):
+            values = {side: [run[key] for run in runs if key in run] for side, runs in sides.items()}
+            unlike[key] = {side: known for side, known in values.items() if known}
     return unlike
 
 
@@ -311,8 +306,8 @@ def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
     """The comparison of each prediction file that both runs have, or why there is none."""
     pairs, skipped, faults = {}, {}, []
     here, there = files(a.path), files(b.path)
-    names = {**here, **there}
-    for name in sorted(names, key=lambda name: STS_SETS.index(name) if name in STS_SETS else len(STS_SETS)):
+    names = [*STS_SETS, *sorted({*here, *there} - {*STS_SETS})]
+    for name in (name for name in names if name in here or name in there):
         if name not in here or name not in there:
             skipped[name] = f"only {'A' if name in here else 'B'} has it"
             continue
@@ -324,8 +319,8 @@ def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
             continue
         if (why := _incomparable(left, right, *keys)) is not None:
             skipped[name] = why
-            continue
-        pairs[name] = (keys[0], left, right)
+        else:
+            pairs[name] = (keys[0], left, right)
     if faults:
         raise DataError(faults)
     return {"comparisons": _compare(pairs, draws), "not_compared": skipped}
@@ -349,15 +344,9 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
     drawn: dict[str, Differences] = {}
     with Progress("compare", len(pairs), "files", brief=True) as bar:
         for done, (name, (key, a, b)) in enumerate(pairs.items(), start=1):
-            drawn[name] = differences(
-                a.kind,
-                a.predicted,
-                b.predicted,
-                a.gold,
-                draws=draws,
-                swaps=_SWAPS_PER_DRAW * draws,
-                seed=zlib.crc32(name.encode()),  # of its own, but the same in every comparison
-            )
+            seed = zlib.crc32(name.encode())  # of its own, but the same in every comparison
+            sides = (a.kind, a.predicted, b.predicted, a.gold)
+            drawn[name] = differences(*sides, draws=draws, swaps=_SWAPS_PER_DRAW * draws, seed=seed)
             entries.append(_entry(key, a.figure, b.figure, drawn[name].judged()))
             bar.reach(done)
     if all(name in pairs for name in STS_SETS):

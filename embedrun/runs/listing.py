@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -86,12 +86,9 @@ def filters(texts: Sequence[str], command: str) -> tuple[dict[str, list[str]], l
 class Wanted:
     """Which of the runs are listed, and how.
 
-    Args:
-        where: values by column that a run must have, one of several.
-        sort: a column; of scores the highest stand first. None: as they began.
-        reverse: the other way round.
-        limit: how many, the first of a sorted list, else those that began last.
-        columns: instead of those that differ.
+    `where` has the values by column of which a run must have one. `sort` is a column, of scores the highest
+    first; None: as they began. `limit` takes the first of a sorted list, else those that began last.
+    `columns` are shown instead of those that differ.
     """
 
     where: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -113,9 +110,8 @@ class Wanted:
             kept = _sorted(kept, self.sort)
         if self.reverse:
             kept.reverse()
-        if self.limit is None:
-            return kept
-        return kept[: self.limit] if self.sort or self.reverse else kept[-self.limit :]
+        in_order = self.sort is not None or self.reverse
+        return kept[: self.limit] if in_order or self.limit is None else kept[-self.limit :]
 
 
 _OF_ALL = ("name", "kind", "state", "started", "score")  # columns that every run has, beside its own
@@ -190,7 +186,7 @@ def data(found: Found, wanted: Wanted | None = None) -> Plain:
             "choices": dict(run.choices),
             "options": {key: values[place] for key, values in differing.items()},
             "main": run.main or None,
-            "progress": asdict(Progress.of(run)) if run.state == "running" else None,
+            "progress": progress(run) if run.state == "running" else None,
         }
         for place, run in enumerate(listed)
     ]
@@ -253,40 +249,18 @@ def _table(runs: Sequence[RunFiles], now: datetime, width: int | None) -> str:
     return f"{lines}\n\n{wrapped(note, width)}"
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a running run has come; None for what it has not said yet.
+def progress(run: RunFiles) -> Plain:
+    """How far a running run has come, from `status.json` and the end of `metrics.jsonl`.
 
-    Args:
-        step: optimizer steps done.
-        steps: of the whole run.
-        left: seconds until the last step, as long as those so far took, dev scores counted.
-        dev: the last dev score, of its first key, `metric`, at step `scored`.
+    What is not known is None. `left` are seconds until the last of the optimizer `steps`, as long as those so
+    far took, dev scores counted; `dev` is the last dev score, of its first key, `metric`, at step `scored`.
     """
-
-    step: int | None = None
-    steps: int | None = None
-    left: float | None = None
-    metric: str | None = None
-    dev: float | None = None
-    scored: int | None = None
-
-    @classmethod
-    def of(cls, run: RunFiles) -> "Progress":
-        """From `status.json` and the end of `metrics.jsonl`."""
-        step, steps = (_whole(run.status.get(key)) for key in ("step", "steps"))
-        seconds = run.status.get("seconds")
-        taken = number(seconds.get("train")) if isinstance(seconds, Mapping) else None
-        left = round((steps - step) * taken / step, 1) if step and steps and taken is not None else None
-        return cls(step, steps, left, *_last_dev(run.path / "metrics.jsonl"))
-
-    def __str__(self) -> str:
-        if self.step is None:
-            return ""
-        of = "" if self.steps is None else f" of {self.steps:,}"
-        left = "" if self.left is None else f", {duration(self.left)} left"
-        dev = "" if self.dev is None else f", dev {score_text(str(self.metric), self.dev)} at {self.scored:,}"
-        return f"step {self.step:,}{of}{left}{dev}"
+    step, steps = (_whole(run.status.get(key)) for key in ("step", "steps"))
+    seconds = run.status.get("seconds")
+    taken = number(seconds.get("train")) if isinstance(seconds, Mapping) else None
+    left = round((steps - step) * taken / step, 1) if step and steps and taken is not None else None
+    metric, dev, scored = _last_dev(run.path / "metrics.jsonl")
+    return {"step": step, "steps": steps, "left": left, "metric": metric, "dev": dev, "scored": scored}
 
 
 _TAIL = 1 << 18  # bytes at the end of the metrics in which the last dev score is looked for
@@ -294,13 +268,13 @@ _TAIL = 1 << 18  # bytes at the end of the metrics in which the last dev score i
 
 def _last_dev(path: Path) -> tuple[str | None, float | None, int | None]:
     """Key, value and step of the last dev score of a trained model, of the first key that has one there."""
+    last: tuple[str | None, float | None, int | None] = (None, None, None)
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
-        return None, None, None
-    last: tuple[str | None, float | None, int | None] = (None, None, None)
+        return last
     for line in lines:
         try:
             row = json.loads(line)
@@ -328,13 +302,17 @@ def _state(run: RunFiles, now: datetime) -> str:
     state = run.state or "no status yet"
     if state != "running":
         return state
-    progress, beat = Progress.of(run), _time(run.status.get("heartbeat"))
-    if is_alive(run.path) is False:
-        state, progress = "killed", replace(progress, left=None)  # it takes no more time
-    words = [state, *filter(None, [str(progress)])]
-    if beat is not None:
+    so_far, is_killed = progress(run), is_alive(run.path) is False
+    words = ["killed" if is_killed else state]
+    if (step := so_far["step"]) is not None:
+        words.append(f"step {step:,}" + (f" of {so_far['steps']:,}" if so_far["steps"] is not None else ""))
+        if so_far["left"] is not None and not is_killed:  # a killed run takes no more time
+            words.append(f"{duration(so_far['left'])} left")
+        if so_far["dev"] is not None:
+            words.append(f"dev {score_text(str(so_far['metric']), so_far['dev'])} at {so_far['scored']:,}")
+    if (beat := _time(run.status.get("heartbeat"))) is not None:
         age = max(0, int((now - beat).total_seconds()))
-        if state == "killed" or len(words) == 1 or age > _FRESH:
+        if is_killed or step is None or age > _FRESH:
             words.append(f"last heartbeat {duration(age)} ago")
     return ", ".join(words)
 
@@ -363,18 +341,18 @@ Columns = dict[str, list[object]]  # by group or option, a value for each run; N
 def columns(runs: Sequence[RunFiles]) -> Columns:
     """What differs between runs: choices first, then the options that no differing choice explains.
 
-    A choice explains the options of its group, and that of an experiment all. An option is a column of its
-    own where it differs between runs whose choices are equal, and where somebody has typed it.
+    A choice explains the options of its group, and that of an experiment all; not what somebody has typed.
     """
     chosen = choices(runs)
     typed = {key for run in runs for key in _typed(run)}
     groups = {key for run in runs for key in run.config}
-    kept: Columns = {}
-    for option, values in options(runs).items():
-        explaining = [names for group, names in chosen.items() if _covers(group, option, groups)]
-        if _is_typed(option, typed) or _varies(values, explaining):
-            kept[option] = values
-    return {**chosen, **kept}
+    unexplained = {
+        option: values
+        for option, values in options(runs).items()
+        if _is_typed(option, typed)
+        or _varies(values, [names for group, names in chosen.items() if _covers(group, option, groups)])
+    }
+    return {**chosen, **unexplained}
 
 
 def choices(runs: Sequence[RunFiles]) -> Columns:
@@ -414,11 +392,11 @@ def labels(
     parts = _parts(runs, names, without) if shown is None else shown
     texts: list[str] = []
     for place, name in enumerate(names):
-        values = {key: column[place] for key, column in parts.items() if column[place] is not None}
-        words = [
-            f"{'' if key == 'name' else f'{key}='}{as_text(value, _LABEL_WIDTH)}"
-            for key, value in values.items()
-        ]
+        words = []
+        for key, values in parts.items():
+            if (value := values[place]) is not None:
+                text = as_text(value, _LABEL_WIDTH)
+                words.append(text if key == "name" else f"{key}={text}")
         texts.append(", ".join(words) or name)
     return [
         f"{text} ({texts[:place].count(text) + 1})" if texts.count(text) > 1 else text

@@ -110,10 +110,10 @@ def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path, by: Gr
     looks like the right one. Groups as `rating_groups` makes them. Gold scores and cosines are ``(pairs,)``,
     at least one.
     """
-    low, high = float(gold.min()), float(gold.max())
     spans, group = rating_groups(gold, by)  # group: (pairs,)
     masks = [group == index for index in range(len(spans))] + [np.full(len(gold), True)]  # each (pairs,)
     labels = [f"{span} (n={mask.sum():,})" for span, mask in zip([*spans, "all"], masks, strict=True)]
+    low, high = float(gold.min()), float(gold.max())
     figure, (left, right) = subplots(1, 2, (10, 4.8), title)
     _strips(left, cosine, masks, (min(0.0, float(cosine.min())), max(1.0, float(cosine.max()))))
     _strips(right, gold, masks, (low, high) if high > low else (low - 0.5, low + 0.5))
@@ -222,10 +222,8 @@ def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Pa
 def lengths(splits: Mapping[str, np.ndarray], unit: str, limit: int, path: Path) -> None:
     """Distribution of text lengths, on a logarithmic scale, one violin a split (AnglE Figure 3).
 
-    Args:
-        splits: lengths by the split's name, each ``(texts,)``, at least one.
-        unit: of the lengths.
-        limit: longer texts count as long; a dashed line.
+    `splits` has the lengths by the split's name, each ``(texts,)``, at least one, in `unit`; above `limit`, a
+    dashed line, texts count as long.
     """
     figure, (axis,) = subplots(1, 1, (7, 4), "Text lengths")
     values = [np.log10(np.maximum(counts, 1)) for counts in splits.values()]  # each (texts,)
@@ -338,12 +336,9 @@ def against(
 ) -> None:
     """The score of each trial by the value of one option.
 
-    Args:
-        points: value, score, pruned or not.
-        best: value and score of the best trial.
-        labels: name of the option, key of the score.
-        log: whether the axis of the values is logarithmic.
-        order: the values of a choice as they stand on the axis; None: the values are numbers.
+    `points` are value, score, pruned or not; `best` is value and score of the best trial; `labels` are the
+    name of the option and the key of the score. `log`: whether the axis of the values is logarithmic. `order`
+    has the values of a choice as they stand on the axis; None: the values are numbers.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
     place: dict[float | str, int] = {value: number for number, value in enumerate(order or ())}
@@ -405,12 +400,9 @@ def means(
     log: bool = False,
     order: Sequence[str] | None = None,
 ) -> None:
-    """Scores with error bars by the value of one option.
+    """Scores with error bars, called `bars`, by the value of one option; the rest is as in `against`.
 
-    Args:
-        bars: what an error bar is, for the legend.
-        labels, log, order: as in `against`.
-        height: of the y axis at least, such as the width of an interval; None: one point of what is × 100.
+    `height` is that of the y axis at least, as the width of an interval; None: one point of what is × 100.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
     placed = list(zip(_places(points, order), points, strict=True))
@@ -472,12 +464,9 @@ def sweep(
 ) -> None:
     """Curves of means with a band of one standard deviation to either side.
 
-    Args:
-        lines: measured points by the name of their curve, by x; the name is empty where there is one alone.
-            A curve without points is left out.
-        printed: points that the paper prints.
-        best: x of the paper's optimum, a dashed line, and what the legend calls it; None for none.
-        labels: of the x and the y axis.
+    `lines` has the measured points by the name of their curve, which is empty where there is one alone;
+    `printed` are points that the paper prints, `best` is x of its optimum and what the legend calls it;
+    `labels` are those of the axes.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.5), title)
     looks = zip(cycle(_GREYS), cycle(LINES), cycle(_MARKERS), strict=False)

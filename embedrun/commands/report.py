@@ -12,8 +12,7 @@ from embedrun.runs.reading import is_run
 from embedrun.runs.search import meant, refuse_code
 
 _EPILOG = """A page opens in any browser, without a network. Texts of the worst-predicted pairs are read
-from the data set again, where it is at hand and is the one that the run read. A run with the
-configuration of a row of a paper's table stands beside the numbers printed there.
+from the data set again, where it is at hand and is the one that the run read.
 
 The page over many runs has a table to sort and filter, and lays the curves of ticked runs over each other;
 runs that are equal in everything but the seed stand together, with mean and spread. With --watch it is
@@ -35,25 +34,12 @@ def parser() -> Parser:
         description=__doc__,
         examples=_EPILOG,
     )
-    made.add_argument(
-        "runs",
-        nargs="+",
-        type=Path,
-        metavar="DIR",
-        help="a run, by its directory or name, or a folder with runs below",
-    )
-    made.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help=f"where the page goes; else RUN_DIR/{FILE}, or DIR/{overview.FILE}; needed with several DIR",
-    )
-    made.add_argument(
-        "--watch",
-        action="store_true",
-        help="of a folder or several: write the page again while runs go on, until Ctrl-C",
-    )
+    what = "a run, by its directory or name, or a folder with runs below"
+    made.add_argument("runs", nargs="+", type=Path, metavar="DIR", help=what)
+    what = f"where the page goes; else RUN_DIR/{FILE}, or DIR/{overview.FILE}; needed with several DIR"
+    made.add_argument("-o", "--output", type=Path, metavar="FILE", help=what)
+    what = "of a folder or several: write the page again while runs go on, until Ctrl-C"
+    made.add_argument("--watch", action="store_true", help=what)
     return made
 
 

@@ -18,9 +18,8 @@ from embedrun.errors import ConfigError, Terminated
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, is_alive
 from embedrun.report.charts import Metrics, Speed, thinned
-from embedrun.report.facts import State, at
 from embedrun.report.page import FILE as OWN_PAGE
-from embedrun.report.page import assets, island, save, template
+from embedrun.report.page import State, assets, at, island, save, template
 from embedrun.report.scores import interval
 from embedrun.runs.directory import config_hash, now
 from embedrun.runs.listing import Columns, Found, columns, find, kind, labels
@@ -186,9 +185,8 @@ def _main(run: RunFiles) -> dict[str, object] | None:
     key, value = run.main.get("name"), number(run.main.get("value"))
     if not isinstance(key, str) or value is None:
         return None
-    before = numbers(run.results.get("baseline")).get(key)
     low, high = interval(run.results, key) or (None, None)
-    return _score(key, value, low=low, high=high, before=before)
+    return _score(key, value, low=low, high=high, before=numbers(run.results.get("baseline")).get(key))
 
 
 def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list[Plain]:
@@ -220,10 +218,10 @@ def _spreads(rows: Sequence[Plain]) -> Plain:
     """
     scored = {row["seed"]: row for row in rows if row["main"]}.values()
     main = _spread([row["main"] for row in scored])
-    before = [{**row["main"], "value": row["main"]["before"]} for row in scored]
+    before = _spread([{**row["main"], "value": row["main"]["before"]} for row in scored])
     return {
         "scores": {row["seed"]: row["main"]["value"] for row in scored},
-        "main": main and {**main, "before": (_spread(before) or {}).get("value")},
+        "main": main and {**main, "before": before and before["value"]},
         "dev": _spread([row["dev"] for row in scored if row["dev"]]),
     }
 

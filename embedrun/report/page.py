@@ -1,18 +1,33 @@
-"""Facts as one HTML file with its style, script and plots inside, without external links."""
+"""The page of one run: what it says of the run, and that as one HTML file without external links."""
 
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.console import clean, say
-from embedrun.errors import ConfigError, is_full
+from embedrun.console import clean, duration, number, numbers, say, score, short, size
+from embedrun.errors import ConfigError, DataError, is_full
 from embedrun.files import Plain, publish
-from embedrun.report.facts import gather
-from embedrun.runs.reading import RunFiles
+from embedrun.report.charts import Metrics, Speed, images, panels
+from embedrun.report.scores import (
+    HEADINGS,
+    ScoredPairs,
+    ScoreTable,
+    list_of,
+    mapping_of,
+    seen,
+    table,
+    worst,
+)
+from embedrun.runs.directory import to_yaml
+from embedrun.runs.listing import title
+from embedrun.runs.reading import STAGES, RunFiles
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -29,14 +44,12 @@ def write(folder: Path, output: Path | None = None) -> Path:
         ConfigError: if the page cannot be written there.
         DataError: if a small file of the run cannot be read.
     """
-    from embedrun.report.paper import printed, scored_pairs
+    from embedrun.report.pairs import scored_pairs
 
     run = RunFiles.read(folder)
     predictions, remarks = scored_pairs(run)
-    published, source = printed(run)
-    facts = gather(run, predictions=predictions, published=published, source=source, remarks=remarks)
     path = folder / FILE if output is None else output
-    save(path, render(facts))
+    save(path, render(gather(run, predictions=predictions, remarks=remarks)))
     return path
 
 
@@ -127,3 +140,228 @@ def template(name: str) -> "Template":
 def _finalized(value: object) -> object:
     """What an expression puts on the page; the output of a macro is escaped already and stays as it is."""
     return value if hasattr(value, "__html__") else clean(str(value))
+
+
+Entries = list[tuple[str, str]]
+
+
+def at(tree: Plain, path: str) -> object:
+    """The value at a dotted path; None where there is none."""
+    value: object = tree
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _text_at(tree: Plain, path: str) -> str:
+    value = at(tree, path)
+    return "" if value is None else str(value)
+
+
+def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> Entries:
+    """What a reader asks first of a training or an evaluation; what the run does not record is left out."""
+    loss, backbone, data = _recipe(config)
+    rows, rate = number(at(results, "counts.train_rows")), number(at(config, "training.lr"))
+    schedule = _text_at(config, "training.schedule")
+    layers = at(config, "backbone.layers") or config.get("layers")
+    evaluated = mapping_of(at(config, "evaluation.tasks")) if "model" in config else {}
+    stages = [
+        _recipe(mapping_of(at(mapping_of(stage), "config"))) for stage in list_of(environment.get(STAGES))
+    ]
+    entries = [
+        *(
+            (f"stage {place}", f"{backbone}, trained on {data} with {loss}")
+            for place, (loss, backbone, data) in enumerate(stages, 1)
+        ),
+        ("model", _text_at(config, "model")),
+        ("revision", _text_at(config, "revision")),
+        ("loss", loss),
+        ("backbone", backbone),
+        ("layers", "" if layers is None else f"the first {layers}"),
+        ("pooling", _text_at(config, "pooling.name")),
+        ("training data", data if rows is None else f"{data}, {rows:,.0f} rows"),
+        ("steps", _steps(config, results)),
+        ("learning rate", "" if rate is None else f"{short(rate)}{', ' if schedule else ''}{schedule}"),
+        ("evaluation", ", ".join(map(str, evaluated))),
+        ("seed", _text_at(config, "seed")),
+        ("machine", _machine(config, environment)),
+        ("speed", "" if speed.rows_per_second is None else f"{speed.rows_per_second:,.0f} rows/s"),
+        ("memory", "" if speed.memory is None else f"{size(speed.memory)} on the device at most"),
+        ("time", _time(results)),
+    ]
+    return [(name, text) for name, text in entries if text]
+
+
+def _recipe(config: Plain) -> tuple[str, str, str]:
+    """Loss, backbone and training data of a configuration."""
+    backbone, scratch = _text_at(config, "backbone.name"), at(config, "backbone.scratch")
+    if not backbone and isinstance(scratch, Mapping):
+        backbone = f"from scratch: {scratch.get('layers')} layers, width {scratch.get('width')}"
+    weights = {
+        key: number(mapping_of(options).get("weight", 1.0))
+        for key, options in mapping_of(at(config, "loss.terms")).items()
+    }
+    terms = [key if weight in (None, 1.0) else f"{short(weight)} × {key}" for key, weight in weights.items()]
+    return " + ".join(terms), backbone, _text_at(config, "dataset.name")
+
+
+def _steps(config: Plain, results: Plain) -> str:
+    accumulate = _text_at(config, "training.accumulate")
+    rows = _text_at(config, "training.batch_size")
+    rows += f" × {accumulate}" if accumulate not in ("", "1") else ""
+    steps, best = number(at(results, "counts.steps")), number(at(results, "counts.best_step"))
+    if steps is None:
+        return f"of {rows} rows each" if rows else ""
+    selected = "" if best in (None, steps) else f"; the weights are those of step {best:,.0f}"
+    return f"{steps:,.0f} of {rows} rows{selected}"
+
+
+def _machine(config: Plain, environment: Plain) -> str:
+    gpus, precision = list_of(environment.get("gpu")), _text_at(config, "gpu.precision")
+    if gpus and at(config, "gpu.device") != "cpu":
+        name = f"{len(gpus)} × {gpus[0]}" if len(gpus) > 1 else str(gpus[0])
+    elif threads := _text_at(environment, "cpu.threads"):
+        name = f"processor, {threads} thread{'' if threads == '1' else 's'}"
+    else:
+        return ""
+    return name if precision in ("", "auto") else f"{name}, {precision}"
+
+
+def _time(results: Plain) -> str:
+    seconds = numbers(results.get("seconds"))
+    parts = ", ".join(f"{name} {_unbroken(spent)}" for name, spent in seconds.items())
+    return f"{_unbroken(sum(seconds.values()))}: {parts}" if len(seconds) > 1 else parts
+
+
+def _unbroken(seconds: float) -> str:
+    """A duration with blanks at which no line of the page ends."""
+    return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def environment_entries(environment: Plain) -> Entries:
+    """Command, code and machine, without what the page says elsewhere."""
+    code = mapping_of(environment.get("code"))
+    dirty = ", with changes that are not in it" if code.get("dirty") else ""
+    entries = [
+        ("command as typed", _text_at(environment, "command")),
+        ("code", f"commit {code['commit']}{dirty}" if code.get("commit") else ""),
+        ("python", _text_at(environment, "python")),
+        ("platform", _text_at(environment, "platform")),
+        ("processor", _listed(environment.get("cpu"))),
+        ("CUDA", _text_at(environment, "cuda")),
+        ("GPU", ", ".join(map(str, list_of(environment.get("gpu"))))),
+        ("variables", _listed(environment.get("variables"))),
+    ]
+    return [(name, text) for name, text in entries if text]
+
+
+def pairs(values: object) -> Entries:
+    """The entries of a mapping that have a value, as text; of anything else none."""
+    return [(str(name), str(value)) for name, value in mapping_of(values).items() if value is not None]
+
+
+def _listed(values: object) -> str:
+    return ", ".join(f"{name} {text}" for name, text in pairs(values))
+
+
+_STATES = ("finished", "running", "interrupted", "failed")
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of the run.
+
+    Args:
+        word: `finished`, `running`, `interrupted` or `failed`; as the file has it for any other.
+        known: one of these four, else `unknown`.
+        times: `started 2026-01-01 12:00 UTC` and so on.
+        error: why it ended badly; empty where there is no more to say.
+    """
+
+    word: str
+    known: str
+    times: tuple[str, ...]
+    error: str
+
+    @classmethod
+    def of(cls, status: Plain) -> "State":
+        """From `status.json`."""
+        word = str(status.get("state") or "no status yet")
+        keys = ["started", "resumed", "ended", *(["heartbeat"] if word == "running" else [])]
+        times = tuple(f"{key} {_moment(status[key])}" for key in keys if status.get(key))
+        error = str(status.get("error") or "")
+        return cls(word, word if word in _STATES else "unknown", times, "" if error == word else error)
+
+
+def _moment(text: object) -> str:
+    """A time of `status.json` in UTC, to the minute; unchanged where it is no time."""
+    try:
+        return f"{datetime.fromisoformat(str(text)).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError):
+        return str(text)
+
+
+def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
+    """The `key` of the main score and its cells as `ScoreRow` has them; None where there is none."""
+    main = mapping_of(results.get("main"))
+    if not main.get("name"):
+        return None
+    key, value = str(main["name"]), number(main.get("value"))
+    cells = {"value": "undefined" if value is None else score(key, value)}
+    rows = [row for suite in scores.suites for row in (*suite.rows, *suite.folded) if row.main]
+    return {**dict.fromkeys(HEADINGS, ""), **(rows[0].cells if rows else cells), "key": key}
+
+
+def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequence[str] = ()) -> Plain:
+    """What the page of a run, finished or not, shows, by the names of its template.
+
+    `predictions` are those on sets of graded pairs, the most important first, and `remarks` what the caller
+    could not read.
+    """
+    config = {key: value for key, value in run.config.items() if key != "schema"}
+    problems = list(remarks)
+    contamination: Plain = {}
+    try:
+        contamination = run.contamination
+    except DataError:
+        problems.append("contamination.json cannot be read")
+    metrics = Metrics.read(run.path / "metrics.jsonl")
+    if metrics.faults:
+        problems.append(f"metrics.jsonl: {metrics.faults:,} of its lines cannot be read")
+    keys = {scored.name: scored.key for scored in predictions}
+    state, scores = State.of(run.status), table(run.results)
+    command = "evaluate" if config.get("model") and "training" not in config else "train"
+    notes = mapping_of(run.results.get("notes"))
+    return {
+        "name": title(run),
+        "command": command,
+        "directory": str(run.path),
+        "state": state,
+        "headline": headline(run.results, scores),
+        "summary": summary(config, run.results, run.environment, Speed.read(run.path / "speed.jsonl")),
+        "scores": scores,
+        "panels": panels(metrics),
+        "images": images(run.path / "plots", keys, numbers(run.results.get("scores"))),
+        "worst": [ranked for scored in predictions if (ranked := worst(scored)) is not None],
+        "seen": seen(contamination),
+        "rule": str(contamination.get("rule") or ""),
+        "config": to_yaml(config) if config else "",
+        "overrides": run.overrides,
+        "repeat": _repeat(command, run.overrides, run.environment.get("command")) if config else "",
+        "go_on": "" if state.known == "finished" else f"embedrun resume {shlex.quote(str(run.path))}",
+        "environment": environment_entries(run.environment),
+        "versions": pairs(run.environment.get("versions")),
+        "data": pairs(run.environment.get("data")),
+        "notes": to_yaml(notes) if notes else "",
+        "remarks": problems,
+    }
+
+
+def _repeat(command: str, overrides: Sequence[str], typed: object) -> str:
+    """The command that makes the run again, with the folder of YAML that its command line, `typed`, named."""
+    try:
+        words = shlex.split(str(typed or "").replace("--config-dir=", "--config-dir "))
+    except ValueError:  # changed by hand
+        words = []
+    place = words.index("--config-dir") if "--config-dir" in words else len(words)
+    return shlex.join(["embedrun", command, *overrides, *words[place : place + 2]])

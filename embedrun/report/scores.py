@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,75 +33,62 @@ HEADINGS = {
     "gain": "difference",
     "interval": "95 % interval",
     "clean": "unseen rows only",
-    "paper": "paper",
-    "to_paper": "to the paper",
 }
 
 
-@dataclass(frozen=True)
-class ScoreRow:
-    """One score, by its key in `results.json`, with its cells as written, by column.
-
-    `main`: whether it stands for the run.
-    """
+class ScoreRow(NamedTuple):
+    """One score, by its key in `results.json`: whether it stands for the run, and its cells by column."""
 
     key: str
     main: bool
     cells: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Suite:
+class Suite(NamedTuple):
     """The scores whose keys start with one name; those of parts of its sets are folded."""
 
     name: str
-    rows: tuple[ScoreRow, ...]
-    folded: tuple[ScoreRow, ...]
+    rows: list[ScoreRow]
+    folded: list[ScoreRow]
 
 
-@dataclass(frozen=True)
-class ScoreTable:
+class ScoreTable(NamedTuple):
     """All scores: the headings of the columns that hold anything, and the suites, dev splits last."""
 
     headings: dict[str, str]
-    suites: tuple[Suite, ...]
+    suites: list[Suite]
 
 
-def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
-    """From `results.json`, which may lack anything; `published` has the paper's numbers by key."""
+def table(results: Plain) -> ScoreTable:
+    """From `results.json`, which may lack anything."""
     scores, before = numbers(results.get("scores")), numbers(results.get("baseline"))
     main = mapping_of(results.get("main")).get("name")
     rows: dict[str, list[ScoreRow]] = {}
     for key, value in scores.items():
         if key.endswith(_CLEAN):
             continue
-        written = {"before": before.get(key), "value": value, "clean": scores.get(key + _CLEAN)}
-        written["paper"] = number(published.get(key))
-        cells = {name: "" if figure is None else score(key, figure) for name, figure in written.items()}
-        for column, other in (("gain", "before"), ("to_paper", "paper")):
-            base = written[other]
-            cells[column] = "" if base is None else score(key, value - base, sign="+")
+        baseline, unseen = before.get(key), scores.get(key + _CLEAN)
+        clean = "" if unseen is None else score(key, unseen)
         ends = interval(results, key)
-        cells["interval"] = "" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}"
-        cells["clean"] = "the same" if cells["clean"] == cells["value"] else cells["clean"]
-        row = ScoreRow(key, key == main, {column: cells[column] for column in HEADINGS})
-        rows.setdefault(key.partition("/")[0], []).append(row)
+        cells = {
+            "before": "" if baseline is None else score(key, baseline),
+            "value": score(key, value),
+            "gain": "" if baseline is None else score(key, value - baseline, sign="+"),
+            "interval": "" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}",
+            "clean": "the same" if clean == score(key, value) else clean,
+        }
+        rows.setdefault(key.partition("/")[0], []).append(ScoreRow(key, key == main, cells))
     every = [row for suite in rows.values() for row in suite]
     headings = {column: word for column, word in HEADINGS.items() if any(row.cells[column] for row in every)}
     if "before" in headings:
         headings["before"] = before_training(mapping_of(results.get("notes")).get(POOLING))
     elif "value" in headings:
         headings["value"] = "value"
-    suites = [_suite(name, suite) for name, suite in rows.items()]
-    return ScoreTable(headings, tuple(sorted(suites, key=lambda suite: suite.name.endswith("_dev"))))
-
-
-def _suite(name: str, rows: list[ScoreRow]) -> Suite:
-    """Those of parts of a set, as sts/sts12.MSRpar/spearman, are folded."""
-    folded = [
-        row for row in rows if "." in row.key.rpartition("/")[0] and not (row.main or row.cells["paper"])
-    ]
-    return Suite(name, tuple(row for row in rows if row not in folded), tuple(folded))
+    suites = []
+    for name, suite in rows.items():  # those of parts of a set, as sts/sts12.MSRpar/spearman, are folded
+        folded = [row for row in suite if "." in row.key.rpartition("/")[0] and not row.main]
+        suites.append(Suite(name, [row for row in suite if row not in folded], folded))
+    return ScoreTable(headings, sorted(suites, key=lambda suite: suite.name.endswith("_dev")))
 
 
 _KINDS = {
@@ -109,12 +97,10 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class SeenSet:
-    """One evaluation set, named with its split, its number of rows, and how much of it was seen, as written.
+class SeenSet(NamedTuple):
+    """One evaluation set: its rows, how many of them, and of how many a single text, were seen, as written.
 
-    `pairs` were seen as a whole, with their share; empty where a row is one text. `sentences` are the rows of
-    which a single text was seen, with their share. `any`: whether a whole row was seen.
+    `pairs` is empty where a row is one text. `any`: whether a whole row was seen.
     """
 
     name: str
@@ -124,27 +110,14 @@ class SeenSet:
     any: bool
 
 
-@dataclass(frozen=True)
-class Seen:
-    """The evaluation sets, each with a row or more, against one kind of seen data.
-
-    `where` is `in the training data`, `about` why it matters, `against` are the seen data sets.
-    """
+class Seen(NamedTuple):
+    """The evaluation sets against the seen data, `against`: where that is, why it matters, how much it is."""
 
     where: str
     about: str
     against: str
-    sets: tuple[SeenSet, ...]
-
-    @property
-    def summary(self) -> str:
-        """Which sets have rows that were seen, in one sentence."""
-        touched = [line.name for line in self.sets if line.any]
-        if not touched:
-            return f"No evaluation row is {self.where}."
-        return (
-            f"{len(touched)} of {len(self.sets)} sets ({', '.join(touched)}) have rows that are {self.where}."
-        )
+    sets: list[SeenSet]
+    summary: str
 
 
 def seen(contamination: Plain) -> list[Seen]:
@@ -153,9 +126,13 @@ def seen(contamination: Plain) -> list[Seen]:
     for kind, (where, about) in _KINDS.items():
         checked = mapping_of(contamination.get(kind))
         whole = [line for line in map(mapping_of, list_of(checked.get("sets"))) if line.get("subset") is None]
-        sets = tuple(dict.fromkeys(_set(line) for line in whole if line))  # two tasks may score one set
+        sets = list(dict.fromkeys(_set(line) for line in whole if line))  # two tasks may score one set
         against = ", ".join(_named(mapping_of(line)) for line in list_of(checked.get("seen")))
-        kinds += [Seen(where, about, against, sets)] if sets else []
+        touched = [line.name for line in sets if line.any]
+        some = f"{len(touched)} of {len(sets)} sets ({', '.join(touched)}) have rows that are"
+        if sets:
+            summary = f"{some if touched else 'No evaluation row is'} {where}."
+            kinds.append(Seen(where, about, against, sets, summary))
     return kinds
 
 
@@ -177,9 +154,8 @@ def _share(part: float | None, whole: float) -> str:
 
 def _named(line: Plain) -> str:
     rows = number(line.get("rows"))
-    return f"{line.get('name', '?')} {line.get('split', '')}" + (
-        "" if rows is None else f", {rows:,.0f} rows"
-    )
+    counted = "" if rows is None else f", {rows:,.0f} rows"
+    return f"{line.get('name', '?')} {line.get('split', '')}{counted}"
 
 
 def list_of(value: object) -> list[object]:
@@ -207,8 +183,7 @@ class ScoredPairs:
     missing: str = ""
 
 
-@dataclass(frozen=True)
-class WorstPair:
+class WorstPair(NamedTuple):
     """One pair; `row` counts from 1, and there are no texts where they are not available.
 
     The ranks are the share of the pairs below it, by human score and by cosine, in percent, ties in the
@@ -223,20 +198,17 @@ class WorstPair:
     predicted_rank: float
 
 
-@dataclass(frozen=True)
-class Worst:
+class Worst(NamedTuple):
     """The worst-predicted pairs of one set, the largest difference of ranks first.
 
-    `key` is that of the score that all `pairs` that were ranked give; `left_out` have no finite cosine;
-    `missing` says why no texts are shown.
+    `pairs` were ranked, `left_out` have no finite cosine; `missing` says why no texts are shown.
     """
 
     name: str
-    key: str
     pairs: int
     left_out: int
     missing: str
-    rows: tuple[WorstPair, ...]
+    rows: list[WorstPair]
 
 
 def worst(scored: ScoredPairs) -> Worst | None:
@@ -259,8 +231,7 @@ def worst(scored: ScoredPairs) -> Worst | None:
         for ranked in order
         if by_gold[ranked] != by_model[ranked]
     ]
-    left_out = len(gold) - len(places)
-    return Worst(scored.name, scored.key, len(places), left_out, scored.missing, tuple(rows))
+    return Worst(scored.name, len(places), len(gold) - len(places), scored.missing, rows)
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.report.facts import gather
+from embedrun.report.page import gather
 from embedrun.report.scores import ScoredPairs
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
@@ -84,8 +84,6 @@ def rich(tmp_path: Path) -> Callable[[str], dict]:
                 ScoredPairs(word, key, gold, cosine, texts),
                 ScoredPairs(f"{word} dev", task, gold, cosine, missing=f"{word} is not at hand."),
             ],
-            published={key: 62.0, f"{word} only": 1.0},
-            source=f"{word}, Table 1",
             remarks=[f"{word} is broken"],
         )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from embedrun.report.charts import Speed
-from embedrun.report.facts import gather, summary
+from embedrun.report.page import gather, summary
 from embedrun.runs.reading import RunFiles
 
 

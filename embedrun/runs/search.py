@@ -30,8 +30,8 @@ _WIDTH = 60  # characters of a value that is shown
 def of(name: str, config: str | None = None) -> list[RunFiles]:
     """The runs below `outputs/<name>/`, the newest first; a file that cannot be read counts as empty.
 
-    With `config`, a config hash, only those whose directory names hold the first 6 digits of it. Nothing else
-    identifies a run that was killed at once; of any other, compare the whole hash, `config_sha256`.
+    With `config`, a config hash, only those whose directory names hold its first 6 digits; compare the whole
+    hash, `config_sha256`, where a run has come so far as to have it.
     """
     pattern = "*" if config is None else f"*-{config[:6]}*"
     return newest_first(RunFiles.read(path, strict=False) for path in (_OUTPUTS / name).glob(pattern))
@@ -70,11 +70,7 @@ def settled_as_begun(plain: Plain, directory: str | None, pin: Pin | None = None
 
 
 def settled_for(plain: Plain, run: Path | None, pin: Pin | None = None) -> Plain:
-    """`settled`, for the run in this directory to be resumed; None: a new run.
-
-    If the run began from this configuration, each ``run:NAME`` stands for what it stood for then, whatever
-    has finished since.
-    """
+    """`settled` as the run in this directory was, if it began from this configuration; None: a new run."""
     is_its = run is not None and RunFiles.read(run, strict=False).status.get(ASKED) == config_hash(plain)
     return settled(plain, beginning(run) if run is not None and is_its else None, pin=pin)
 
@@ -82,10 +78,9 @@ def settled_for(plain: Plain, run: Path | None, pin: Pin | None = None) -> Plain
 def settled(plain: object, began: object = None, *, pin: Pin | None = None) -> Any:
     """Configuration data, of any form, in which each ``run:NAME`` is replaced by a directory.
 
-    A configuration is settled before it is written down, so that a resumed run finds the model that it began
-    with, whatever has finished since. What cannot be settled stays, for `locate` to report with everything
-    else that is missing. `began` is the settled data of an earlier run, whose directories are used. `pin`
-    settles what else the options of `dataset` leave open.
+    What cannot be settled stays, for `locate` to report with everything else that is missing. Directories of
+    `began`, the settled data of the run to be resumed, are kept, whatever has finished since. `pin` settles
+    what else the options of `dataset` leave open.
     """
     if isinstance(plain, list):
         return [settled(value, _part(began, place)) for place, value in enumerate(plain)]
@@ -148,9 +143,7 @@ OF_MODEL = Kind(
 
 
 def settle(name: str) -> str:
-    """The directory, as a full path, that ``run:WORD`` means now; any other name of a model as it is.
-
-    It is that of a finished run that has a model: an evaluation has none. See `named`.
+    """The full path of the finished run with a model that ``run:WORD`` means; any other name as it is.
 
     Raises:
         ConfigError: if several runs have the word in their names.
@@ -163,9 +156,9 @@ def named(word: str, kind: Kind = ANY) -> str:
     """The run directory that a person means by a word; the word itself where it means none.
 
     It may be a path; ``latest``, for the newest run; the name of runs, a folder below `outputs`, for the
-    newest of them; or any part of `NAME/RUN` that only one run below `outputs` has. A folder without a run or
-    a model of its own means the newest run below it. After ``run:`` stands a word that is no path. Which run
-    is meant is said wherever the word is not its path.
+    newest of them; or a part of `RUN` or `NAME/RUN` that only one run below `outputs` has. A folder without a
+    run or a model of its own means the newest run below it. After ``run:`` stands a word that is no path.
+    Which run is meant is said wherever the word is not its path.
 
     Raises:
         ConfigError: if several runs have the word in their names, each of which is listed.
@@ -176,7 +169,7 @@ def named(word: str, kind: Kind = ANY) -> str:
         is_itself = folder.exists() and _is_itself(folder)
     except (OSError, ValueError):  # too long, or with a character that no path has
         return word
-    if is_itself or not (word.startswith(MARK) or word == LATEST or _candidates(word, kind)[0]):
+    if is_itself or not (word.startswith(MARK) or word == LATEST or _candidates(word)[0]):
         return word
     path, how = _meant(word, kind)
     say(f"{word}: {path}{how}")
@@ -193,25 +186,21 @@ def _is_itself(path: Path) -> bool:
     return not path.is_dir() or is_run(path) or any((path / name).is_file() for name in _MODEL_FILES)
 
 
-def _candidates(word: str, kind: Kind) -> tuple[list[Path], Path | None]:
-    """The runs that a word may mean, and the folder whose newest it means; None where it must mean one alone.
-
-    For a model of the hub, a part of what runs are called must not stand in.
-    """
+def _candidates(word: str) -> tuple[list[Path], Path | None]:
+    """The runs that a word may mean, and the folder whose newest it means; None: it must mean one."""
     text = word.removeprefix(MARK)
     if text == word and (runs := list(_below(expanded(word)))):
         return runs, Path(word)
     if not _RUN_NAME.fullmatch(text):
         return [], None
     folder = _OUTPUTS if text == LATEST else _OUTPUTS / text
-    if text == LATEST or list(_below(folder)):
-        return list(_below(folder)), folder
-    return _with_part(text, in_last=text == word and kind is OF_MODEL), None
+    runs = list(_below(folder))
+    return (runs, folder) if runs or text == LATEST else (_with_part(text), None)
 
 
 def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     """The run of a word that must mean one, and how it was chosen."""
-    paths, folder = _candidates(word, kind)
+    paths, folder = _candidates(word)
     every = newest_first(RunFiles.read(path, strict=False) for path in paths)
     runs = [run for run in every if kind.fits(run)] or (every if folder is None or kind.any_else else [])
     if not runs:
@@ -224,21 +213,15 @@ def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     return runs[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
 
 
-def _with_part(part: str, *, in_last: bool) -> list[Path]:
-    """The runs below `outputs` whose `NAME/RUN` has a part; where one is whole, only those.
-
-    With `in_last`, the part must reach into the last folder of the path.
-    """
+def _with_part(part: str) -> list[Path]:
+    """The runs below `outputs` with this part in `RUN`, or in `NAME/RUN` if it has a `/`."""
     part = part.removeprefix(f"{_OUTPUTS}/")
-    if not _RUN_NAME.fullmatch(part):
-        return []
-    names = {path: path.relative_to(_OUTPUTS).as_posix() for path in _below(_OUTPUTS)}
-    paths = [
-        path
-        for path, name in names.items()
-        if part in name and (not in_last or name.rfind(part) + len(part) > len(name) - len(path.name))
+    names = {
+        path: path.relative_to(_OUTPUTS).as_posix() if "/" in part else path.name for path in _below(_OUTPUTS)
+    }
+    return [path for path, name in names.items() if name == part] or [
+        path for path, name in names.items() if part in name
     ]
-    return [path for path in paths if part in (path.name, names[path])] or paths
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -263,7 +246,7 @@ def near_models(word: str) -> str:
     """`"; did you mean 'run:toy'?"` for a word that names no model here, or an empty string.
 
     It is the nearest of the finished runs with a model, by the name of either folder, and of the presets'
-    models. Where none is near, it is `"; runs with a model: run:toy"`, the newest.
+    models; where none is near, `"; runs with a model: run:toy"`, the newest.
     """
     text = word.removeprefix(MARK).removeprefix(f"{_OUTPUTS}/")
     runs = [run for path in _below(_OUTPUTS) if OF_MODEL.fits(run := RunFiles.read(path, strict=False))]
@@ -310,9 +293,7 @@ def beginning(folder: Path) -> Plain:
 
 
 def same_data(folder: Path, data: Mapping[str, str]) -> None:
-    """Refuse to resume the run of a folder with other data, models or code than it began with.
-
-    `data` has the fingerprints of the splits, models and code that it would read now, by name.
+    """Refuse to resume a run with other data, models or code than it began with, by their fingerprints.
 
     Raises:
         ConfigError: with everything that has changed.

@@ -33,11 +33,9 @@ _NO_KEY = "no API key; set WANDB_API_KEY, or run `wandb login`, or choose tracki
 class Tracker:
     """Writes `metrics.jsonl` and `speed.jsonl` of a run directory, and tells its mirrors.
 
-    `metrics.jsonl` holds nothing that depends on the clock, so that two runs of one configuration
-    and seed give the same bytes; times and memory are in `speed.jsonl`.
-
-    As a context manager it is closed at the end of the block, as not finished if that raises. The mirrors get
-    every value; they cannot fail a call, nor delay any but `close`.
+    `metrics.jsonl` holds nothing that depends on the clock, so that two runs of one configuration and seed
+    give the same bytes. As a context manager it is closed at the end of the block, as not finished if that
+    raises. The mirrors get every value; they cannot fail a call, nor delay any but `close`.
     """
 
     def __init__(self, folder: Path, mirrors: "Sequence[Mirror]" = ()) -> None:
@@ -160,11 +158,9 @@ def mirrors(config: TrackingConfig, folder: Path, *, name: str, options: Plain, 
 class Mirror:
     """A tracker outside of the run's own files, called in a thread of its own.
 
-    It can neither raise into training nor delay any call but `wait`. Whatever goes wrong, the user reads one
-    warning, and `metrics.jsonl` is the same as without the tracker.
-
-    `option`, as ``"tracking.wandb"``, is what warnings start with. `connect`, called in the thread, makes the
-    tracker. `patience` is how many seconds it may take to end.
+    It can neither raise into training nor delay any call but `wait`; whatever goes wrong is one warning,
+    which starts with `option`. `connect`, called in the thread, makes the tracker; `patience` is how many
+    seconds it may take to end.
     """
 
     def __init__(
@@ -229,9 +225,6 @@ class WandbRun:
 
     Its id is in `RUN_DIR/wandb/id`, so that a resumed run continues under it. `folder` is the run directory,
     `group` that of the run where the configuration names none, `options` the resolved configuration.
-
-    Raises:
-        Exception: whatever wandb raises.
     """
 
     def __init__(
@@ -292,8 +285,8 @@ class WandbRun:
 class TensorboardFiles:
     """Event files below `RUN_DIR/tensorboard`; `folder` is the run directory.
 
-    A resumed run writes another file beside the first, which discards what followed the checkpoint. `step` is
-    the last whose values stay, 0 for none.
+    A resumed run writes another file beside the first, which discards what followed the checkpoint, of `step`
+    optimizer steps; 0 for none.
     """
 
     def __init__(self, folder: Path, *, step: int) -> None:

@@ -345,14 +345,13 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
     with Progress("compare", len(pairs), "files", brief=True) as bar:
         for done, (name, (key, a, b)) in enumerate(pairs.items(), start=1):
             seed = zlib.crc32(name.encode())  # of its own, but the same in every comparison
-            sides = (a.kind, a.predicted, b.predicted, a.gold)
-            drawn[name] = differences(*sides, draws=draws, swaps=_SWAPS_PER_DRAW * draws, seed=seed)
+            rows = (a.kind, a.predicted, b.predicted, a.gold)
+            drawn[name] = differences(*rows, draws=draws, swaps=_SWAPS_PER_DRAW * draws, seed=seed)
             entries.append(_entry(key, a.figure, b.figure, drawn[name].judged()))
             bar.reach(done)
     if all(name in pairs for name in STS_SETS):
-        a_mean, b_mean = (
-            math.fsum(pairs[name][side].figure for name in STS_SETS) / len(STS_SETS) for side in (1, 2)
-        )
+        sides = zip(*((pairs[name][1].figure, pairs[name][2].figure) for name in STS_SETS), strict=True)
+        a_mean, b_mean = (math.fsum(side) / len(STS_SETS) for side in sides)
         every = average([drawn[name] for name in STS_SETS]).judged()
         entries.append(_entry(_AVERAGE, a_mean, b_mean, every))
     return entries
@@ -394,10 +393,6 @@ _UNCORRECTED = (
 def text(found: Plain) -> str:
     """What :func:`diff` or :func:`diff_groups` found, as text."""
     over_seeds = "runs" in found["a"]
-    configuration, environment = found["configuration"], found["environment"]
-    if over_seeds:
-        configuration = _collapsed({key: sides for key, sides in configuration.items() if key != "seed"})
-        environment = _collapsed(environment)
     compared_keys = {entry["key"] for entry in found["comparisons"]}
     alone = {side: found[f"only_{side.lower()}"] for side in "AB"}
     notes = [
@@ -407,8 +402,7 @@ def text(found: Plain) -> str:
     ]
     parts = [
         wrapped("\n".join([*_side_lines("A", found["a"]), *_side_lines("B", found["b"])]), room(), " " * 5),
-        _unlike_table(f"configuration{', but for the seed' if over_seeds else ''}", configuration),
-        _unlike_table("environment", environment),
+        *(_unlike_table(part, found[part], over_seeds) for part in _PARTS),
         _scores([score for score in found.get("scores", []) if score["key"] not in compared_keys]),
         _comparisons(found["comparisons"], over_seeds),
         wrapped(_method(found, over_seeds), room()),
@@ -427,29 +421,23 @@ def _side_lines(side: str, data: Plain) -> list[str]:
     return [f"{' ' if place else side}  {run}" for place, run in enumerate(runs)]
 
 
-def _collapsed(values: Unlike) -> Unlike:
-    """The same with one text for the different values of a side."""
-    return {key: {side: _values(own) for side, own in sides.items()} for key, sides in values.items()}
-
-
 def _values(values: Sequence[object]) -> str:
-    """The different values of an option, in their order, a dash for none."""
-    return _some(list(dict.fromkeys("-" if value is None else as_text(value, _WIDTH) for value in values)), 6)
+    """The different values of an option, in their order."""
+    return _some(list(dict.fromkeys(as_text(value, _WIDTH) for value in values)), 6)
 
 
 def _some(words: Sequence[str], most: int) -> str:
     return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
-def _unlike_table(title: str, values: Unlike) -> str:
-    """What differs, a line for each key with the value of each side."""
-    if not values:
-        return f"{title}: no difference"
-    cells = [
-        [key, *(as_text(sides[side], _WIDTH) if side in sides else "-" for side in "ab")]
-        for key, sides in values.items()
-    ]
-    return f"{title}:\n{fitted([['option', 'A', 'B'], *cells], room())}"
+def _unlike_table(part: str, unlike: Unlike, over_seeds: bool) -> str:
+    """What differs, a line for each key with the value, or the different values, of each side."""
+    cells = []
+    for key, sides in unlike.items():
+        values = {side: own if over_seeds else [own] for side, own in sides.items()}
+        if not (over_seeds and key == "seed"):
+            cells.append([key, *(_values(values[side]) if side in values else "-" for side in "ab")])
+    return f"{part}:\n{fitted([['option', 'A', 'B'], *cells], room())}" if cells else f"{part}: no difference"
 
 
 def _scores(scores: Sequence[Plain]) -> str:

@@ -14,17 +14,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from embedrun.console import decimals, number, numbers
-from embedrun.errors import ConfigError, Terminated
+from embedrun.errors import ConfigError
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, is_alive
-from embedrun.report.charts import Metrics, Speed, thinned
 from embedrun.report.page import FILE as OWN_PAGE
 from embedrun.report.page import State, assets, at, island, save, template
-from embedrun.report.scores import interval
+from embedrun.report.scores import Metrics, Speed, interval, thinned
 from embedrun.runs.directory import config_hash, now
 from embedrun.runs.listing import Columns, Found, columns, find, kind, labels
 from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text
-from embedrun.signals import raised
 
 FILE = "index.html"
 _POINTS = 200  # of a curve
@@ -33,7 +31,6 @@ _WIDTH = 60  # characters of a value
 _LONGEST = 300  # characters of an error
 EVERY = 10.0  # seconds between two versions of a page that is watched
 _SHARE = 0.1  # of the time is spent on writing it, at most
-_LOSS_LINE, _DEV_LINE = '"name": "loss"', '"split": "dev"'  # in lines of metrics.jsonl
 
 
 def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -> None:
@@ -53,20 +50,14 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
 
 
 def watch(folders: Sequence[Path], path: Path) -> None:
-    """Write the page again and again, until Ctrl-C; the last version does not load itself any more."""
+    """Write the page again and again, until Ctrl-C; a page that is no longer written stops loading itself."""
     wait = EVERY
-    with raised():
-        try:
-            while True:
-                time.sleep(wait)
-                began = time.monotonic()
-                write(folders, path, reload=wait)
-                wait = max(EVERY, (time.monotonic() - began) / _SHARE)
-        except KeyboardInterrupt as stop:
-            with contextlib.suppress(ConfigError):  # there was nothing to wait for
-                write(folders, path)
-            if isinstance(stop, Terminated):
-                raise
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(wait)
+            began = time.monotonic()
+            write(folders, path, reload=wait)
+            wait = max(EVERY, (time.monotonic() - began) / _SHARE)
 
 
 def render(data: Plain, *, title: str, reload: float | None = None) -> str:
@@ -139,7 +130,7 @@ def _row(run: RunFiles) -> Plain:
     """What one run says of itself; numbers are None where they are not known."""
     metrics, speed = Metrics(), Speed(None, None)
     with contextlib.suppress(OSError):
-        metrics = Metrics.read(run.path / "metrics.jsonl", holding=(_LOSS_LINE, _DEV_LINE))
+        metrics = Metrics.read(run.path / "metrics.jsonl")
         speed = Speed.read(run.path / "speed.jsonl")
     devs = metrics.of("dev")
     # The dev score that selected the checkpoint, else the first; of the model, else the last.

@@ -9,20 +9,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from embedrun.console import clean, duration, number, numbers, say, score, short, size
 from embedrun.errors import ConfigError, DataError, is_full
 from embedrun.files import Plain, publish
-from embedrun.report.charts import Metrics, Speed, images, panels
 from embedrun.report.scores import (
+    CLEAN,
     HEADINGS,
+    Metrics,
+    Points,
     ScoredPairs,
     ScoreTable,
+    Speed,
     list_of,
     mapping_of,
     seen,
     table,
+    thinned,
     worst,
 )
 from embedrun.runs.directory import to_yaml
@@ -238,32 +242,6 @@ def _unbroken(seconds: float) -> str:
     return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def environment_entries(environment: Plain) -> Entries:
-    """Command, code and machine, without what the page says elsewhere."""
-    code = mapping_of(environment.get("code"))
-    dirty = ", with changes that are not in it" if code.get("dirty") else ""
-    entries = [
-        ("command as typed", _text_at(environment, "command")),
-        ("code", f"commit {code['commit']}{dirty}" if code.get("commit") else ""),
-        ("python", _text_at(environment, "python")),
-        ("platform", _text_at(environment, "platform")),
-        ("processor", _listed(environment.get("cpu"))),
-        ("CUDA", _text_at(environment, "cuda")),
-        ("GPU", ", ".join(map(str, list_of(environment.get("gpu"))))),
-        ("variables", _listed(environment.get("variables"))),
-    ]
-    return [(name, text) for name, text in entries if text]
-
-
-def pairs(values: object) -> Entries:
-    """The entries of a mapping that have a value, as text; of anything else none."""
-    return [(str(name), str(value)) for name, value in mapping_of(values).items() if value is not None]
-
-
-def _listed(values: object) -> str:
-    return ", ".join(f"{name} {text}" for name, text in pairs(values))
-
-
 _STATES = ("finished", "running", "interrupted", "failed")
 
 
@@ -349,9 +327,7 @@ def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequ
         "overrides": run.overrides,
         "repeat": _repeat(command, run.overrides, run.environment.get("command")) if config else "",
         "go_on": "" if state.known == "finished" else f"embedrun resume {shlex.quote(str(run.path))}",
-        "environment": environment_entries(run.environment),
-        "versions": pairs(run.environment.get("versions")),
-        "data": pairs(run.environment.get("data")),
+        "environment": to_yaml(run.environment) if run.environment else "",
         "notes": to_yaml(notes) if notes else "",
         "remarks": problems,
     }
@@ -365,3 +341,123 @@ def _repeat(command: str, overrides: Sequence[str], typed: object) -> str:
         words = []
     place = words.index("--config-dir") if "--config-dir" in words else len(words)
     return shlex.join(["embedrun", command, *overrides, *words[place : place + 2]])
+
+
+_MOST_POINTS = 600  # of one line
+
+
+def chart(title: str, lines: Mapping[str, Points], **more: object) -> Plain:
+    """A chart as the script `chart.js` draws it: `lines` are points by name, none without a value.
+
+    `more` may be a `note` beside the title, `shares`, if values between 0 and 1 are written in percent, and
+    `mark`, a point that is highlighted.
+    """
+    drawn = [
+        {"name": name, "points": thinned(points, _MOST_POINTS)}
+        for name, points in lines.items()
+        if any(value is not None for _, value in points)
+    ]
+    return {"title": title, "note": "", "shares": False, "mark": None, **more, "lines": drawn}
+
+
+_TERM = "loss/"
+_ACTIVITY = ("active", "violated", "gradient_share")
+
+
+class Panel(NamedTuple):
+    """One or more charts that belong together; `about` says what they show and may be empty."""
+
+    title: str
+    about: str
+    charts: list[Plain]
+
+
+def panels(metrics: Metrics) -> list[Panel]:
+    """The panels of a training run; none of a run without values by step."""
+    train = metrics.of("train")
+    dev = {key: points for key, points in metrics.of("dev").items() if not key.endswith(CLEAN)}
+    terms: dict[str, Points] = {}
+    shares: dict[str, dict[str, Points]] = {}
+    others: dict[str, Points] = {}
+    for name, points in train.items():
+        word, _, term = name.partition("/")
+        if name.startswith(_TERM):
+            terms[term] = points
+        elif term and word in _ACTIVITY:
+            shares.setdefault(term, {})[word] = points
+        elif name != "loss":
+            others["learning rate" if name == "lr" else name.replace("_", " ")] = points
+    loss = chart("training loss", {"training loss": train.get("loss", [])})
+    every = [
+        Panel("Loss and dev scores", "", [loss, *(_dev(key, points) for key, points in dev.items())]),
+        Panel("Terms of the loss", "Each by itself, before its weight.", _alone(terms)),
+        Panel(
+            "Comparisons of the terms",
+            "Active: the share of a batch's comparisons, or of its rows, that a term can learn from. "
+            "Violated: the share of the active comparisons that are the wrong way round. "
+            "Gradient share: what the term, its weight included, adds of the gradient at the embeddings.",
+            [chart(term, words, shares=True) for term, words in shares.items()],
+        ),
+        Panel("Optimizer", "", _alone(others)),
+    ]
+    drawn = [panel._replace(charts=[each for each in panel.charts if each["lines"]]) for panel in every]
+    return [panel for panel in drawn if panel.charts]
+
+
+def _alone(series: Mapping[str, Points]) -> list[Plain]:
+    return [chart(name, {name: points}) for name, points in series.items()]
+
+
+def _dev(key: str, points: Points) -> Plain:
+    """A dev score with its best step marked, the untrained model excepted."""
+    trained = [(value, -step) for step, value in points if value is not None and step > 0]
+    if not trained:
+        return chart(key, {key: points})
+    value, step = max(trained)
+    return chart(key, {key: points}, note=f"best {score(key, value)} at step {-step:,}", mark=(-step, value))
+
+
+_CURVES = "curves.png"  # loss and dev score, which the page draws itself
+# How the name of a plot ends, and what it shows.
+_PLOTS = {
+    "_density": "Density of the cosines by human score",
+    "_scores": "Cosine against human score, and how both are distributed",
+    "_saturation": "How many cosines lie in the saturation zone of the cosine",
+}
+_WHOLE = {"dropout_map": "Related sentences under many dropout masks, on a plane"}
+
+
+class Image(NamedTuple):
+    """One plot: `data:image/png;base64,...`, the caption and the alternative text."""
+
+    address: str
+    caption: str
+    alt: str
+
+
+def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -> list[Image]:
+    """The plots in a folder, which need not exist.
+
+    `keys` has, by set, the key of the score that the set's predictions give; the plots come in this order.
+    `scores` is by key.
+    """
+    plots = []
+    order = list(keys)
+    for path in folder.glob("[!.]*.png"):
+        if path.name != _CURVES:
+            caption, name = _caption(path.stem)
+            value = scores.get(keys.get(name, ""))
+            alt = caption if value is None else f"{caption}. {keys[name]} {score(keys[name], value)}"
+            address = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+            place = order.index(name) if name in keys else len(order)
+            plots.append((place, path.name, Image(address, caption, f"Plot: {alt}.")))
+    return [image for *_, image in sorted(plots, key=lambda plot: plot[:2])]
+
+
+def _caption(stem: str) -> tuple[str, str]:
+    """What a plot shows, by the name of its file, and the set that it belongs to."""
+    for ending, what in _PLOTS.items():
+        if stem.endswith(ending):
+            name = stem.removesuffix(ending)
+            return f"{what}, {name}", name
+    return _WHOLE.get(stem, stem.replace("_", " ")), ""

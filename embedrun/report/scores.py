@@ -1,14 +1,92 @@
-"""The scores of a run, the evaluation rows seen in training, its worst pairs."""
+"""What a run measured: values by step, scores, the evaluation rows seen in training, its worst pairs."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from embedrun.console import before_training, number, numbers, score
 from embedrun.files import Plain
 from embedrun.runs.reading import POOLING
+
+Points = Sequence[tuple[int, float | None]]  # step and value, in order of step; None where it is undefined
+
+
+def thinned(points: Points, most: int) -> list[tuple[int, float | None]]:
+    """At most `most` points: of each section the lowest and the highest."""
+    if len(points) <= most:
+        return list(points)
+    kept: set[int] = {0, len(points) - 1}
+    length = math.ceil(2 * len(points) / (most - 2))
+    for begin in range(0, len(points), length):
+        places = range(begin, min(begin + length, len(points)))
+        defined = [(value, place) for place in places if (value := points[place][1]) is not None]
+        kept |= {min(defined)[1], max(defined)[1]} if defined else {begin}
+    return [points[place] for place in sorted(kept)]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The contents of `metrics.jsonl`, and how many of its lines cannot be read.
+
+    Points are in order of step, by split and name; of two lines about one step the later counts.
+    """
+
+    series: dict[tuple[str, str], list[tuple[int, float | None]]] = field(default_factory=dict)
+    faults: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> "Metrics":
+        """The values of a run so far; none where there is no file."""
+        series: dict[tuple[str, str], dict[int, float | None]] = {}
+        faults = 0
+        for row in _rows(path):
+            try:
+                step, key = row["step"], (str(row["split"]), str(row["name"]))
+            except (KeyError, TypeError):
+                step, key = None, ("", "")
+            if isinstance(step, int) and 0 <= step < 10**12:
+                series.setdefault(key, {})[step] = number(row.get("value"))
+            else:
+                faults += 1
+        return cls({key: sorted(points.items()) for key, points in series.items()}, faults)
+
+    def of(self, split: str) -> dict[str, list[tuple[int, float | None]]]:
+        """The series of one split by name, in the order of the file."""
+        return {name: points for (where, name), points in self.series.items() if where == split}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The median rows per second of training and the most bytes on the device; None where not measured."""
+
+    rows_per_second: float | None
+    memory: float | None
+
+    @classmethod
+    def read(cls, path: Path) -> "Speed":
+        """The summary of those lines that can be read."""
+        rows = [row for row in _rows(path) if isinstance(row, dict)]
+        rates = [rate for row in rows if (rate := number(row.get("rows_per_second"))) is not None]
+        memory = [most for row in rows if (most := number(row.get("memory"))) is not None]
+        return cls(median(rates) if rates else None, max(memory, default=None))
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    """What each line holds; None for one that is not JSON, such as the last of a killed run."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                yield None
 
 
 def interval(results: Plain, key: str) -> tuple[float, float] | None:
@@ -25,7 +103,7 @@ def mapping_of(value: object) -> Plain:
     return value if isinstance(value, Mapping) else {}
 
 
-_CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
+CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
 # Column, and how its heading reads.
 HEADINGS = {
     "before": "before training",
@@ -65,9 +143,9 @@ def table(results: Plain) -> ScoreTable:
     main = mapping_of(results.get("main")).get("name")
     rows: dict[str, list[ScoreRow]] = {}
     for key, value in scores.items():
-        if key.endswith(_CLEAN):
+        if key.endswith(CLEAN):
             continue
-        baseline, unseen = before.get(key), scores.get(key + _CLEAN)
+        baseline, unseen = before.get(key), scores.get(key + CLEAN)
         clean = "" if unseen is None else score(key, unseen)
         ends = interval(results, key)
         cells = {
@@ -222,7 +300,7 @@ def worst(scored: ScoredPairs) -> Worst | None:
     rows = [
         WorstPair(
             row=int(places[ranked]) + 1,
-            texts=tuple(_shortened(column[places[ranked]]) for column in scored.texts or ()),
+            texts=tuple(_shortened(column[int(places[ranked])]) for column in scored.texts or ()),
             gold=f"{gold[places[ranked]]:.2f}",
             predicted=f"{predicted[places[ranked]]:.3f}".replace("-", "\N{MINUS SIGN}"),
             gold_rank=round(float(by_gold[ranked]), 1),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from embedrun.report.charts import Speed
 from embedrun.report.page import gather, summary
+from embedrun.report.scores import Speed
 from embedrun.runs.reading import RunFiles
 
 

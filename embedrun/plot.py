@@ -316,8 +316,8 @@ def history(points: Sequence[Point], metric: str, title: str, path: Path, *, low
     if finished:
         numbers, scores = zip(*finished, strict=True)
         best = [*accumulate(scores, min if lowest else max)]
-        steps = {"drawstyle": "steps-post", "color": "black", "label": "best so far"}
-        axis.plot([*numbers, points[-1][0]], [*best, best[-1]], **steps)
+        x, y = [*numbers, points[-1][0]], [*best, best[-1]]
+        axis.plot(x, y, drawstyle="steps-post", color="black", label="best so far")
     _roomy(axis, _least(metric))
     axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # of MaxNLocator
     axis.set(xlabel="trial", ylabel=plain(metric))

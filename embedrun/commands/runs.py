@@ -16,29 +16,18 @@ from embedrun.runs.search import meant
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
 _FEWEST_DRAWS = 100  # below it, the ends of a 95 % interval are the two or three outermost draws
-_EXAMPLES = """--diff A B compares two runs. A paired bootstrap, both runs on the same resampled rows, gives
-each difference a 95 % interval. A paired permutation test, the two swapped at random row by row, gives a
-two-sided p-value: the share of draws with a difference at least as large. Neither knows how much another
-seed would move a score.
-
---diff A1 A2 A3 -- B1 B2 B3 compares two groups of runs that differ in nothing but the seed: mean, standard
-deviation and n of each, the difference of the means with a 95 % interval over seeds (a paired t interval
-where both have the same seeds, else Welch's) and a two-sided p-value. A folder stands for the finished runs
-below it.
-
-The p-values are not corrected for multiple comparisons.
+_EXAMPLES = """--diff A B draws the scored rows again: a paired bootstrap gives each difference a 95 %
+interval, a paired permutation test a two-sided p-value. Neither knows how much another seed would move a
+score. --diff A1 A2 A3 -- B1 B2 B3 compares two groups that differ in nothing but the seed, over seeds; a
+folder stands for the finished runs below it. No p-value is corrected for multiple comparisons.
 
 examples:
   embedrun runs
-  embedrun runs outputs/angle_stsb --json
-  embedrun runs --filter state=running
-  embedrun runs --filter loss=cosent,angle --sort score --limit 10
-  embedrun runs --columns loss,seed,sts/stsb/spearman
+  embedrun runs --filter loss=cosent,angle --filter state=finished --sort score --limit 10
+  embedrun runs outputs/angle_stsb --columns loss,seed,sts/stsb/spearman
   embedrun runs --verify latest
-  embedrun runs --diff outputs/angle_stsb/RUN outputs/cosent_bert/RUN
-  embedrun runs --diff outputs/angle outputs/cosent
-  embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*
-  embedrun runs --diff abcdef latest"""
+  embedrun runs --diff abcdef latest
+  embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*"""
 
 
 def parser() -> Parser:

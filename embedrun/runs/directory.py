@@ -12,10 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +98,8 @@ class Run:
         if directory is None:
             parent = Path("outputs") / check_name(name)
             stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-            with _refused(
-                f"outputs: cannot make a directory below {str(parent)!r}",
-                "go to another folder, or name the directory with hydra.run.dir=DIR",
-            ):
+            advice = "go to another folder, or name the directory with hydra.run.dir=DIR"
+            with _refused(f"outputs: cannot make a directory below {str(parent)!r}", advice):
                 return cls(_made(parent, f"{stamp}-{config_hash(config)[:6]}"))
         path = Path(directory)
         if again and is_empty(path):
@@ -231,12 +228,14 @@ def _refused(problem: str, next_step: str) -> Iterator[None]:
 def _made(parent: Path, name: str) -> Path:
     """Make a directory of this name, with `.2`, ... appended where the same run started in this second."""
     parent.mkdir(parents=True, exist_ok=True)
-    for attempt in count(1):
-        path = parent / (f"{name}.{attempt}" if attempt > 1 else name)
-        with suppress(FileExistsError):
+    path, attempt = parent / name, 1
+    while True:
+        try:
             path.mkdir()
             return path
-    raise AssertionError("counts on")
+        except FileExistsError:
+            attempt += 1
+            path = parent / f"{name}.{attempt}"
 
 
 def is_empty(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """List runs: state, options, main score. With --diff, what two runs or groups differ in, and how surely."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,48 +73,46 @@ def main(argv: Sequence[str]) -> int:
     if problems := problems or _misused(given):
         raise ConfigError(problems)
     if given.diff is not None:
-        sides = [given.diff, given.against] if given.against else [[path] for path in given.diff]
-        _diff([[meant(path) for path in side] for side in sides], given.draws or _DRAWS, as_json=given.json)
-        return 0
-    folders = [meant(folder) for folder in given.folders]
-    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
-        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
-    places = folders or [path for path in [_DEFAULT] if path.is_dir()]
-    if given.verify:
-        _verify(places)
+        _diff(given)
+    elif given.verify:
+        _verify(_places(given.folders))
     else:
-        columns = [key.strip() for key in given.columns.split(",")] if given.columns else []
-        wanted = Wanted(where, given.sort, given.reverse, given.limit, columns)
-        _list(places, wanted, as_json=given.json)
+        _list(given, where)
     return 0
 
 
 def _misused(given: argparse.Namespace) -> list[str]:
     """Which of these flags do not go together."""
-    of_list = given.filter or given.sort or given.reverse or given.limit is not None or given.columns
-    of_diff = given.draws is not None or given.against
-    problems = []
-    if given.limit is not None and given.limit < 1:
-        problems.append(f"--limit must be 1 or more, got {given.limit}")
-    if given.draws is not None and given.draws < _FEWEST_DRAWS:
-        problems.append(f"--draws must be {_FEWEST_DRAWS} or more, got {given.draws}")
-    if given.verify and (of_list or of_diff or given.json or given.diff):
-        problems.append("--verify goes with DIR alone")
-    if of_diff and not given.diff:
-        problems.append("--draws goes with --diff A B")
-    if given.diff and of_list:
-        problems.append("--filter, --sort, --reverse, --limit and --columns are of the list")
-    if given.diff and (given.folders or not (given.against or len(given.diff) == 2)):
-        problems.append(
-            "--diff takes two runs, --diff A B, or two groups of runs with -- between them, "
-            "--diff A1 A2 -- B1 B2, and no DIR beside them"
-        )
-    return [f"embedrun runs: {problem}" for problem in problems]
+    of_list = any([given.filter, given.sort, given.reverse, given.limit is not None, given.columns])
+    of_diff = any([given.draws is not None, given.against])
+    is_diff = given.diff is not None
+    is_pair = bool(given.against) or len(given.diff or ()) == 2
+    few_draws = given.draws is not None and given.draws < _FEWEST_DRAWS
+    rules = {
+        f"--limit must be 1 or more, got {given.limit}": given.limit is not None and given.limit < 1,
+        f"--draws must be {_FEWEST_DRAWS} or more, got {given.draws}": few_draws,
+        "--verify goes with DIR alone": given.verify and any([of_list, of_diff, given.json, is_diff]),
+        "--draws goes with --diff A B": of_diff and not is_diff,
+        "--filter, --sort, --reverse, --limit and --columns are of the list": is_diff and of_list,
+        "--diff takes two runs, --diff A B, or two groups of runs with -- between them, "
+        "--diff A1 A2 -- B1 B2, and no DIR beside them": is_diff and not (is_pair and not given.folders),
+    }
+    return [f"embedrun runs: {problem}" for problem, broken in rules.items() if broken]
 
 
-def _list(folders: Sequence[Path], wanted: Wanted, *, as_json: bool) -> None:
-    runs = listing.find(folders)
-    if as_json:
+def _places(folders: Sequence[Path]) -> list[Path]:
+    """The folders that are looked into; those that are not there are refused."""
+    places = [meant(folder) for folder in folders]
+    if missing := [str(place) for place in places if not place.is_dir()]:
+        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
+    return places or [path for path in [_DEFAULT] if path.is_dir()]
+
+
+def _list(given: argparse.Namespace, where: Mapping[str, Sequence[str]]) -> None:
+    runs = listing.find(_places(given.folders))
+    columns = [key.strip() for key in given.columns.split(",")] if given.columns else []
+    wanted = Wanted(where, given.sort, given.reverse, given.limit, columns)
+    if given.json:
         print(to_printed_json(listing.data(runs, wanted)))
         return
     for line in runs.broken:
@@ -122,7 +120,7 @@ def _list(folders: Sequence[Path], wanted: Wanted, *, as_json: bool) -> None:
     if runs.runs:
         print(listing.table(runs, datetime.now(UTC), wanted, room()))
     else:
-        say(f"no runs below {', '.join(map(str, folders or [_DEFAULT]))}")
+        say(f"no runs below {', '.join(map(str, given.folders or [_DEFAULT]))}")
 
 
 def _verify(folders: Sequence[Path]) -> None:
@@ -143,10 +141,11 @@ def _verify(folders: Sequence[Path]) -> None:
         raise DataError(faults)
 
 
-def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None:
+def _diff(given: argparse.Namespace) -> None:
     from embedrun.report import diff
 
-    a, b = (diff.group(side, paths) for side, paths in zip("AB", sides, strict=True))
+    paths = (given.diff, given.against) if given.against else ([path] for path in given.diff)
+    a, b = (diff.group(side, [meant(path) for path in own]) for side, own in zip("AB", paths, strict=True))
     here, there = ({run.path.resolve(): run for run in side.runs.values()} for side in (a, b))
     if twice := [str(run.path) for path, run in here.items() if path in there]:
         raise ConfigError(
@@ -155,9 +154,9 @@ def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None
         )
     if len(here) == len(there) == 1:
         (left,), (right,) = here.values(), there.values()
-        result = diff.diff(left, right, draws=draws)
+        result = diff.diff(left, right, draws=given.draws or _DRAWS)
         for note in (*a.notes, *b.notes):
             say(note)
     else:
         result = diff.diff_groups(a, b)
-    print(to_printed_json(result) if as_json else diff.text(result))
+    print(to_printed_json(result) if given.json else diff.text(result))

@@ -188,8 +188,8 @@ def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list
     """
     alike: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
-        if run.config:
-            config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
+        config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
+        if config:
             alike.setdefault(config_hash(config), []).append(place)
     alike = {name: own for name, own in alike.items() if len({rows[place]["seed"] for place in own}) > 1}
     names = labels([runs[places[0]] for places in alike.values()], without=("seed",))

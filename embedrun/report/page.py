@@ -284,10 +284,9 @@ def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
     main = mapping_of(results.get("main"))
     if not main.get("name"):
         return None
-    key, value = str(main["name"]), number(main.get("value"))
-    cells = {"value": "undefined" if value is None else score(key, value)}
     rows = [row for suite in scores.suites for row in (*suite.rows, *suite.folded) if row.main]
-    return {**dict.fromkeys(HEADINGS, ""), **(rows[0].cells if rows else cells), "key": key}
+    cells = rows[0].cells if rows else {**dict.fromkeys(HEADINGS, ""), "value": "undefined"}
+    return {**cells, "key": str(main["name"])}
 
 
 def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequence[str] = ()) -> Plain:

@@ -145,14 +145,12 @@ def table(results: Plain) -> ScoreTable:
     for key, value in scores.items():
         if key.endswith(CLEAN):
             continue
-        baseline, unseen = before.get(key), scores.get(key + CLEAN)
-        clean = "" if unseen is None else score(key, unseen)
-        ends = interval(results, key)
+        baseline, clean = before.get(key), _written(key, scores.get(key + CLEAN))
         cells = {
-            "before": "" if baseline is None else score(key, baseline),
+            "before": _written(key, baseline),
             "value": score(key, value),
-            "gain": "" if baseline is None else score(key, value - baseline, sign="+"),
-            "interval": "" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}",
+            "gain": _written(key, None if baseline is None else value - baseline, sign="+"),
+            "interval": " to ".join(_written(key, end) for end in interval(results, key) or ()),
             "clean": "the same" if clean == score(key, value) else clean,
         }
         rows.setdefault(key.partition("/")[0], []).append(ScoreRow(key, key == main, cells))
@@ -162,11 +160,18 @@ def table(results: Plain) -> ScoreTable:
         headings["before"] = before_training(mapping_of(results.get("notes")).get(POOLING))
     elif "value" in headings:
         headings["value"] = "value"
-    suites = []
-    for name, suite in rows.items():  # those of parts of a set, as sts/sts12.MSRpar/spearman, are folded
-        folded = [row for row in suite if "." in row.key.rpartition("/")[0] and not row.main]
-        suites.append(Suite(name, [row for row in suite if row not in folded], folded))
+    suites = [_suite(name, suite) for name, suite in rows.items()]
     return ScoreTable(headings, sorted(suites, key=lambda suite: suite.name.endswith("_dev")))
+
+
+def _written(key: str, value: float | None, sign: str = "") -> str:
+    return "" if value is None else score(key, value, sign=sign)
+
+
+def _suite(name: str, rows: list[ScoreRow]) -> Suite:
+    """Scores of parts of a set, as sts/sts12.MSRpar/spearman, are folded."""
+    folded = [row for row in rows if "." in row.key.rpartition("/")[0] and not row.main]
+    return Suite(name, [row for row in rows if row not in folded], folded)
 
 
 _KINDS = {

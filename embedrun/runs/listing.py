@@ -117,22 +117,20 @@ class Wanted:
 _OF_ALL = ("name", "kind", "state", "started", "score")  # columns that every run has, beside its own
 
 
+def _columns_of(run: RunFiles) -> Plain:
+    """Every column of a run: choices, scores by key, options, and `_OF_ALL`."""
+    of_all = (run.config.get("name"), kind(run), run.state, run.status.get("started"), run.main.get("value"))
+    return {**flattened(run.config), **run.scores, **run.choices, **dict(zip(_OF_ALL, of_all, strict=True))}
+
+
 def value_of(run: RunFiles, key: str) -> object:
     """What a run has in a column: a choice, an option, a score by key, or one of `_OF_ALL`; None for none."""
-    if key in _OF_ALL:
-        return {
-            "name": run.config.get("name"),
-            "kind": kind(run),
-            "state": run.state,
-            "started": run.status.get("started"),
-            "score": run.main.get("value"),
-        }[key]
-    return {**flattened(run.config), **run.scores, **run.choices}.get(key)
+    return _columns_of(run).get(key)
 
 
 def refuse_unknown(runs: Sequence[RunFiles], keys: Sequence[str], command: str) -> None:
     """Raise a `ConfigError` for every column that no run has; `command` is for its message."""
-    known = {*_OF_ALL}.union(*({*run.choices, *flattened(run.config), *run.scores} for run in runs))
+    known = {key for run in runs for key in _columns_of(run)}
     if runs and (unknown := [key for key in dict.fromkeys(keys) if key not in known]):
         said = "no run here has a column of this name"
         raise ConfigError([f"{command}: {key}: {said}{_hint(key, known)}" for key in unknown])
@@ -392,11 +390,10 @@ def labels(
     parts = _parts(runs, names, without) if shown is None else shown
     texts: list[str] = []
     for place, name in enumerate(names):
-        words = []
-        for key, values in parts.items():
-            if (value := values[place]) is not None:
-                text = as_text(value, _LABEL_WIDTH)
-                words.append(text if key == "name" else f"{key}={text}")
+        values = {key: column[place] for key, column in parts.items() if column[place] is not None}
+        words = [
+            f"{key}={as_text(value, _LABEL_WIDTH)}".removeprefix("name=") for key, value in values.items()
+        ]
         texts.append(", ".join(words) or name)
     return [
         f"{text} ({texts[:place].count(text) + 1})" if texts.count(text) > 1 else text

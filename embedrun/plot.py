@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -78,28 +79,16 @@ def save(figure: "Figure", path: Path) -> None:
 def curves(metrics: Sequence[Plain], metric: str | None, path: Path) -> None:
     """Training loss and dev score by step, from the rows of `metrics.jsonl` and the key of that, if any."""
     figure, (top, bottom) = subplots(2, 1, (7, 5.5), "Loss and dev score by step")
-    loss = [
-        (row["step"], row["value"]) for row in metrics if row["split"] == "train" and row["name"] == "loss"
-    ]
-    dev = [
-        (row["step"], row["value"])
-        for row in metrics
-        if row["split"] == "dev" and row["name"] == metric and row["value"] is not None
-    ]
-    top.plot(*zip(*loss, strict=True), color="0.2", linewidth=1)
+    values = {(row["split"], row["name"]): [] for row in metrics}
+    for row in metrics:
+        if row["value"] is not None:
+            values[row["split"], row["name"]].append((row["step"], row["value"]))
+    top.plot(*zip(*values.get(("train", "loss"), []), strict=True), color="0.2", linewidth=1)
     top.set(ylabel="training loss")
-    if dev:
+    if dev := values.get(("dev", metric)):
         bottom.plot(*zip(*dev, strict=True), color="0.2", linewidth=1, marker="o", markersize=3)
-        step, best = max((row for row in dev if row[0] > 0), key=lambda row: row[1], default=dev[0])
-        bottom.plot(
-            step,
-            best,
-            marker="*",
-            markersize=13,
-            color="black",
-            linestyle="none",
-            label=f"best {best:.2f} at {step}",
-        )
+        step, best = max((point for point in dev if point[0] > 0), key=lambda point: point[1], default=dev[0])
+        bottom.plot(step, best, label=f"best {best:.2f} at {step}", **_STAR)
         bottom.legend(frameon=False, loc="lower right")
     bottom.set(xlabel="step", ylabel=plain(metric or "no dev score"))
     save(figure, path)
@@ -107,7 +96,7 @@ def curves(metrics: Sequence[Plain], metric: str | None, path: Path) -> None:
 
 _RATINGS = 5  # the best of STS: a mean of whole ratings from 0
 _STRIPS = _RATINGS + 1  # AnglE Figure 5 has six groups of gold score
-_BINS = 20  # from 0 to 1, of cosines and of rescaled gold scores
+_BINS = 20  # from 0 to 1, of cosines and of rescaled gold scores; a zone from 0.9 begins where a bar does
 _HEIGHT = 0.9  # of a strip; strips are 1 apart
 
 Grouping = Literal["floor", "nearest"]
@@ -120,10 +109,10 @@ def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path, by: Gr
     looks like the right one. Groups as `rating_groups` makes them. Gold scores and cosines are ``(pairs,)``,
     at least one.
     """
-    low, high = float(gold.min()), float(gold.max())
     spans, group = rating_groups(gold, by)  # group: (pairs,)
     masks = [group == index for index in range(len(spans))] + [np.full(len(gold), True)]  # each (pairs,)
     labels = [f"{span} (n={mask.sum():,})" for span, mask in zip([*spans, "all"], masks, strict=True)]
+    low, high = float(gold.min()), float(gold.max())
     figure, (left, right) = subplots(1, 2, (10, 4.8), title)
     _strips(left, cosine, masks, (min(0.0, float(cosine.min())), max(1.0, float(cosine.max()))))
     _strips(right, gold, masks, (low, high) if high > low else (low - 0.5, low + 0.5))
@@ -189,18 +178,11 @@ def _strips(axis: "Axes", values: np.ndarray, masks: list[np.ndarray], span: tup
     """A density for each mask, one above the other; the last is of all values."""
     grid = np.linspace(*span, 256)  # (points,)
     for index, mask in enumerate(masks):
-        height = smooth(values[mask], grid)  # (points,)
+        top = index + smooth(values[mask], grid)  # (points,)
         # The more alike the pairs, the darker; all pairs are white.
         shade = "white" if index == len(masks) - 1 else str(0.85 - 0.12 * index)
-        axis.fill_between(
-            grid,
-            index,
-            index + height,
-            color=shade,
-            edgecolor="black",
-            linewidth=0.8,
-            zorder=len(masks) - index,
-        )
+        order = len(masks) - index
+        axis.fill_between(grid, index, top, color=shade, edgecolor="black", linewidth=0.8, zorder=order)
     axis.set_ylim(-0.1, len(masks))
 
 
@@ -225,15 +207,12 @@ def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Pa
     Groups of different size can be compared, as in RAOE Figure 1: the shares of each add up to 1. The values
     of each are ``(values,)``, at least one.
     """
-    every = np.concatenate(list(groups.values()))  # (values,)
-    low, high = float(every.min()), float(every.max())
-    edges = np.linspace(low, high if high > low else low + 1, _BINS_OF_GROUPS + 1)  # (bins + 1,)
+    edges = np.histogram_bin_edges(np.concatenate(list(groups.values())), _BINS_OF_GROUPS)  # (bins + 1,)
     figure, (axis,) = subplots(1, 1, (7, 4), title)
-    for index, (name, values) in enumerate(groups.items()):
+    for (name, values), style in zip(groups.items(), cycle(LINES), strict=False):
         share = np.histogram(values, edges)[0] / len(values)  # (bins,)
-        style = LINES[index % len(LINES)]
-        words = f"{name} (n={len(values):,}, mean {values.mean():.2f})"
-        axis.stairs(share, edges, color="black", linestyle=style, label=plain(words))
+        words = plain(f"{name} (n={len(values):,}, mean {values.mean():.2f})")
+        axis.stairs(share, edges, color="black", linestyle=style, label=words)
     axis.legend(frameon=False)
     axis.set(xlabel=plain(label), ylabel="share of the group")
     save(figure, path)
@@ -242,21 +221,19 @@ def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Pa
 def lengths(splits: Mapping[str, np.ndarray], unit: str, limit: int, path: Path) -> None:
     """Distribution of text lengths, on a logarithmic scale, one violin a split (AnglE Figure 3).
 
-    Args:
-        splits: lengths by the split's name, each ``(texts,)``, at least one.
-        unit: of the lengths.
-        limit: longer texts count as long; a dashed line.
+    `splits` has the lengths by the split's name, each ``(texts,)``, at least one, in `unit`; above `limit`, a
+    dashed line, texts count as long.
     """
     figure, (axis,) = subplots(1, 1, (7, 4), "Text lengths")
-    values = [np.log10(np.maximum(own, 1)) for own in splits.values()]  # each (texts,)
+    values = [np.log10(np.maximum(counts, 1)) for counts in splits.values()]  # each (texts,)
     drawn = axis.violinplot(values, showmedians=True, showextrema=False)
     drawn["cmedians"].set_color("black")
     for part in drawn["bodies"]:  # type: ignore[attr-defined]  # a list of them
         part.set(facecolor="0.7", edgecolor="black", alpha=1)
     axis.axhline(np.log10(limit), color="black", linestyle="--", linewidth=1)
     labels = [
-        f"{plain(name)}\nn={len(own):,}, {100 * float((own > limit).mean()):.1f} % over {limit}"
-        for name, own in splits.items()
+        f"{plain(name)}\nn={len(counts):,}, {100 * float((counts > limit).mean()):.1f} % over {limit}"
+        for name, counts in splits.items()
     ]
     axis.set_xticks(range(1, len(values) + 1), labels)
     axis.set(ylabel=f"log10 of {plain(unit)} a text")
@@ -266,6 +243,8 @@ def lengths(splits: Mapping[str, np.ndarray], unit: str, limit: int, path: Path)
 # Shape and grey together tell six sentences apart.
 _KINDS = (("o", "white"), ("^", "0.55"), ("s", "black"), ("D", "0.8"), ("v", "0.3"), ("P", "white"))
 _LONGEST = 55  # characters of a sentence in the legend: so many of the widest Latin ones fit
+_POINTS = {"linestyle": "none", "markersize": 6, "markeredgecolor": "black", "markeredgewidth": 0.7}
+_STAR = {"linestyle": "none", "marker": "*", "markersize": 14, "color": "black"}
 
 
 def dropout_map(points: np.ndarray, sentences: Sequence[str], title: str, path: Path) -> None:
@@ -279,31 +258,16 @@ def dropout_map(points: np.ndarray, sentences: Sequence[str], title: str, path: 
     if len(sentences) > len(_KINDS):
         raise ValueError(f"dropout_map: at most {len(_KINDS)} sentences, got {len(sentences)}")
     figure, (axis,) = subplots(1, 1, (8, 6.5), title)
-    for place, (own, sentence) in enumerate(zip(points, sentences, strict=True)):
-        marker, fill = _KINDS[place]
-        axis.plot(
-            own[:, 0],
-            own[:, 1],
-            linestyle="none",
-            marker=marker,
-            markersize=6,
-            markerfacecolor=fill,
-            markeredgecolor="black",
-            markeredgewidth=0.7,
-            label=f"{'abcdef'[place]}: {_short(sentence)}",
-        )
+    for letter, place, sentence, (marker, fill) in zip("abcdef", points, sentences, _KINDS, strict=False):
+        name = f"{letter}: {plain(_short(' '.join(sentence.split()), _LONGEST))}"
+        axis.plot(place[:, 0], place[:, 1], marker=marker, markerfacecolor=fill, label=name, **_POINTS)
     legend_above(axis, fontsize="small")
     axis.set(xlabel="t-SNE, first axis (no unit)", ylabel="t-SNE, second axis (no unit)")
     save(figure, path)
 
 
-def _short(sentence: str) -> str:
-    """One line of the sentence, for a legend."""
-    line = " ".join(sentence.split())
-    return plain(line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "...")
-
-
-_ZONE_BINS = 20  # from 0 to 1, so that a zone from 0.9 begins where a bar does
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def saturation(cosine: np.ndarray, begins: float, title: str, path: Path) -> None:
@@ -316,18 +280,17 @@ def saturation(cosine: np.ndarray, begins: float, title: str, path: Path) -> Non
     figure, (axis,) = subplots(1, 1, (7, 4.8), title)
     share = 100 * float((np.abs(cosine) >= begins).mean())
     zone = f"saturation zone, |cosine| ≥ {begins:g}: {share:.1f} % of {len(cosine):,} pairs"
-    shaded = axis.axvspan(begins, 1, facecolor="0.9", edgecolor="0.6", hatch="//", linewidth=0, label=zone)
-    axis.axvspan(-1, -begins, facecolor="0.9", edgecolor="0.6", hatch="//", linewidth=0)
-    edges = np.arange(-_ZONE_BINS, _ZONE_BINS + 1) / _ZONE_BINS  # (bins + 1,)
+    hatched = {"facecolor": "0.9", "edgecolor": "0.6", "hatch": "//", "linewidth": 0}
+    shaded = axis.axvspan(begins, 1, label=zone, **hatched)
+    axis.axvspan(-1, -begins, **hatched)
+    edges = np.arange(-_BINS, _BINS + 1) / _BINS  # (bins + 1,)
     height = np.histogram(cosine, edges)[0] / len(cosine)  # (bins,)
     bars = axis.stairs(height, edges, fill=True, facecolor="0.6", edgecolor="black", label="pairs")
     axis.set(xlabel="cosine", ylabel="share of pairs", xlim=(-1, 1))
-    curve = axis.twinx()
+    curve, name = axis.twinx(), "gradient, |d cos θ / d θ|"
     grid = np.cos(np.linspace(0, np.pi, 201))  # (points,): dense where the curve is steep
-    (line,) = curve.plot(
-        grid, np.sqrt(1 - grid**2), color="black", linestyle="--", label="gradient, |d cos θ / d θ|"
-    )
-    curve.set(ylabel="gradient, |d cos θ / d θ| (per radian)", ylim=(0, 1.05))
+    (line,) = curve.plot(grid, np.sqrt(1 - grid**2), color="black", linestyle="--", label=name)
+    curve.set(ylabel=f"{name} (per radian)", ylim=(0, 1.05))
     curve.spines["top"].set_visible(False)
     legend_above(axis, [bars, line, shaded])
     save(figure, path)
@@ -350,15 +313,10 @@ def history(points: Sequence[Point], metric: str, title: str, path: Path, *, low
     _scatter(axis, points)
     finished = [(number, score) for number, score, pruned in points if not pruned]
     if finished:
-        best = [
-            (min if lowest else max)(score for _, score in finished[: place + 1])
-            for place in range(len(finished))
-        ]
-        last = points[-1][0]
-        numbers = [number for number, _ in finished]
-        axis.plot(
-            [*numbers, last], [*best, best[-1]], drawstyle="steps-post", color="black", label="best so far"
-        )
+        numbers, scores = zip(*finished, strict=True)
+        best = [*accumulate(scores, min if lowest else max)]
+        x, y = [*numbers, points[-1][0]], [*best, best[-1]]
+        axis.plot(x, y, drawstyle="steps-post", color="black", label="best so far")
     _roomy(axis, _least(metric))
     axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # of MaxNLocator
     axis.set(xlabel="trial", ylabel=plain(metric))
@@ -377,12 +335,9 @@ def against(
 ) -> None:
     """The score of each trial by the value of one option.
 
-    Args:
-        points: value, score, pruned or not.
-        best: value and score of the best trial.
-        labels: name of the option, key of the score.
-        log: whether the axis of the values is logarithmic.
-        order: the values of a choice as they stand on the axis; None: the values are numbers.
+    `points` are value, score, pruned or not; `best` is value and score of the best trial; `labels` are the
+    name of the option and the key of the score. `log`: whether the axis of the values is logarithmic. `order`
+    has the values of a choice as they stand on the axis; None: the values are numbers.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
     place: dict[float | str, int] = {value: number for number, value in enumerate(order or ())}
@@ -393,13 +348,10 @@ def against(
     save(figure, path)
 
 
-_STAR = {"linestyle": "none", "marker": "*", "markersize": 15, "color": "black"}
-
-
 def _option_axis(axis: "Axes", labels: tuple[str, str], log: bool, order: Sequence[str] | None) -> None:
     """The axis of an option's values, the labels and the legend; as `against`."""
     if order is not None:
-        axis.set_xticks(range(len(order)), [plain(_choice(text)) for text in order])
+        axis.set_xticks(range(len(order)), [plain(_short(text, _LONGEST_CHOICE)) for text in order])
         axis.set_xlim(-0.5, len(order) - 0.5)
         if len(order) > _SIDE_BY_SIDE:
             axis.tick_params("x", labelrotation=30)
@@ -407,13 +359,6 @@ def _option_axis(axis: "Axes", labels: tuple[str, str], log: bool, order: Sequen
         axis.set_xscale("log")
     axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]))
     legend_above(axis)
-
-
-def _choice(text: str) -> str:
-    """A choice as it was typed; a long one is cut, a path at its beginning."""
-    if len(text) <= _LONGEST_CHOICE:
-        return text
-    return f"...{text[3 - _LONGEST_CHOICE :]}" if "/" in text else f"{text[: _LONGEST_CHOICE - 3]}..."
 
 
 def _least(key: str) -> float:
@@ -428,20 +373,17 @@ def _roomy(axis: "Axes", height: float) -> None:
         axis.set_ylim((low + high - height) / 2, (low + high + height) / 2)
 
 
+_APART = 0.12  # between scores at one choice; choices are 1 apart
+
+
 def _scatter(axis: "Axes", points: Sequence[Point]) -> None:
-    for label, own, fill in (("finished", False, "0.7"), ("pruned, at its last dev score", True, "white")):
-        shown = [(x, score) for x, score, pruned in points if pruned is own]
+    for label, is_pruned, marker, fill in (
+        ("finished", False, "o", "0.7"),
+        ("pruned, at its last dev score", True, "v", "white"),
+    ):
+        shown = [(x, score) for x, score, pruned in points if pruned is is_pruned]
         if shown:
-            axis.plot(
-                *zip(*shown, strict=True),
-                linestyle="none",
-                marker="v" if own else "o",
-                markersize=6,
-                markerfacecolor=fill,
-                markeredgecolor="black",
-                markeredgewidth=0.7,
-                label=label,
-            )
+            axis.plot(*zip(*shown, strict=True), marker=marker, markerfacecolor=fill, label=label, **_POINTS)
 
 
 _MARKERS = "osD^vP"
@@ -461,33 +403,23 @@ def sweep(
 ) -> None:
     """Curves of means with a band of one standard deviation to either side.
 
-    Args:
-        lines: measured points by the name of their curve, by x; the name is empty where there is one alone.
-            A curve without points is left out.
-        printed: points that the paper prints.
-        best: x of the paper's optimum, a dashed line, and what the legend calls it; None for none.
-        labels: of the x and the y axis.
+    `lines` has the measured points by the name of their curve, which is empty where there is one alone;
+    `printed` are points that the paper prints, `best` is x of its optimum and what the legend calls it;
+    `labels` are those of the axes.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.5), title)
-    for place, (name, points) in enumerate((name, points) for name, points in lines.items() if points):
+    looks = zip(cycle(_GREYS), cycle(LINES), cycle(_MARKERS), strict=False)
+    drawn = [(name or "measured", points) for name, points in lines.items() if points]
+    for (name, points), (color, style, marker) in zip(drawn, looks, strict=False):
         x, mean, sd = zip(*points, strict=True)
-        color = _GREYS[place % len(_GREYS)]
-        axis.plot(
-            x,
-            mean,
-            color=color,
-            linestyle=LINES[place % len(LINES)],
-            marker=_MARKERS[place % len(_MARKERS)],
-            markersize=5,
-            label=plain(name) if name else "measured",
-        )
+        look = {"color": color, "linestyle": style, "marker": marker, "markersize": 5}
+        axis.plot(x, mean, label=plain(name), **look)
         if any(sd):
-            low = [value - (spread or 0) for value, spread in zip(mean, sd, strict=True)]
-            high = [value + (spread or 0) for value, spread in zip(mean, sd, strict=True)]
+            spread = np.array([value or 0 for value in sd])  # (points,)
+            low, high = np.array(mean) - spread, np.array(mean) + spread  # (points,) each
             axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
     if printed:
-        x, value = zip(*printed, strict=True)
-        axis.plot(x, value, linestyle="none", marker="*", markersize=13, color="black", label="printed")
+        axis.plot(*zip(*printed, strict=True), label="printed", **_STAR)
     if best is not None:
         axis.axvline(best[0], color="black", linestyle="--", linewidth=1, label=plain(best[1]))
     axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]))

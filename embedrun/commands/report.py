@@ -7,12 +7,12 @@ from embedrun.commands.command_line import Parser
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
 from embedrun.report import overview
-from embedrun.report.page import FILE, place_problems, run_problems, write
+from embedrun.report.page import FILE, place_problems, write
+from embedrun.runs.reading import is_run
 from embedrun.runs.search import meant, refuse_code
 
 _EPILOG = """A page opens in any browser, without a network. Texts of the worst-predicted pairs are read
-from the data set again, where it is at hand and is the one that the run read. A run with the
-configuration of a row of a paper's table stands beside the numbers printed there.
+from the data set again, where it is at hand and is the one that the run read.
 
 The page over many runs has a table to sort and filter, and lays the curves of ticked runs over each other;
 runs that are equal in everything but the seed stand together, with mean and spread. With --watch it is
@@ -34,25 +34,12 @@ def parser() -> Parser:
         description=__doc__,
         examples=_EPILOG,
     )
-    made.add_argument(
-        "runs",
-        nargs="+",
-        type=Path,
-        metavar="DIR",
-        help="a run, by its directory or name, or a folder with runs below",
-    )
-    made.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help=f"where the page goes; else RUN_DIR/{FILE}, or DIR/{overview.FILE}; needed with several DIR",
-    )
-    made.add_argument(
-        "--watch",
-        action="store_true",
-        help="of a folder or several: write the page again while runs go on, until Ctrl-C",
-    )
+    what = "a run, by its directory or name, or a folder with runs below"
+    made.add_argument("runs", nargs="+", type=Path, metavar="DIR", help=what)
+    what = f"where the page goes; else RUN_DIR/{FILE}, or DIR/{overview.FILE}; needed with several DIR"
+    made.add_argument("-o", "--output", type=Path, metavar="FILE", help=what)
+    what = "of a folder or several: write the page again while runs go on, until Ctrl-C"
+    made.add_argument("--watch", action="store_true", help=what)
     return made
 
 
@@ -62,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments is None:
         return 0
     runs, output, watch = [meant(path) for path in arguments.runs], arguments.output, arguments.watch
-    if len(runs) == 1 and not (runs[0].is_dir() and run_problems(runs[0])):
+    if len(runs) == 1 and (is_run(runs[0]) or not runs[0].is_dir()):
         _one(runs[0], output, watch)
     else:
         _many(runs, output, watch)
@@ -70,7 +57,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _one(run: Path, output: Path | None, watch: bool) -> None:
-    problems = [*run_problems(run), *place_problems(output)]
+    problems = place_problems(output)
+    if not is_run(run):
+        problems.append(f"embedrun report: there is no folder {str(run)!r}; embedrun runs lists the runs")
     if watch:
         problems.append("embedrun report: --watch goes with a folder with runs below, or with several runs")
     if problems:

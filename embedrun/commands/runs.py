@@ -1,7 +1,7 @@
 """List runs: state, options, main score. With --diff, what two runs or groups differ in, and how surely."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,29 +16,18 @@ from embedrun.runs.search import meant
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
 _FEWEST_DRAWS = 100  # below it, the ends of a 95 % interval are the two or three outermost draws
-_EXAMPLES = """--diff A B compares two runs. A paired bootstrap, both runs on the same resampled rows, gives
-each difference a 95 % interval. A paired permutation test, the two swapped at random row by row, gives a
-two-sided p-value: the share of draws with a difference at least as large. Neither knows how much another
-seed would move a score.
-
---diff A1 A2 A3 -- B1 B2 B3 compares two groups of runs that differ in nothing but the seed: mean, standard
-deviation and n of each, the difference of the means with a 95 % interval over seeds (a paired t interval
-where both have the same seeds, else Welch's) and a two-sided p-value. A folder stands for the finished runs
-below it.
-
-The p-values are not corrected for multiple comparisons.
+_EXAMPLES = """--diff A B draws the scored rows again: a paired bootstrap gives each difference a 95 %
+interval, a paired permutation test a two-sided p-value. Neither knows how much another seed would move a
+score. --diff A1 A2 A3 -- B1 B2 B3 compares two groups that differ in nothing but the seed, over seeds; a
+folder stands for the finished runs below it. No p-value is corrected for multiple comparisons.
 
 examples:
   embedrun runs
-  embedrun runs outputs/angle_stsb --json
-  embedrun runs --filter state=running
-  embedrun runs --filter loss=cosent,angle --sort score --limit 10
-  embedrun runs --columns loss,seed,sts/stsb/spearman
+  embedrun runs --filter loss=cosent,angle --filter state=finished --sort score --limit 10
+  embedrun runs outputs/angle_stsb --columns loss,seed,sts/stsb/spearman
   embedrun runs --verify latest
-  embedrun runs --diff outputs/angle_stsb/RUN outputs/cosent_bert/RUN
-  embedrun runs --diff outputs/angle outputs/cosent
-  embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*
-  embedrun runs --diff abcdef latest"""
+  embedrun runs --diff abcdef latest
+  embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*"""
 
 
 def parser() -> Parser:
@@ -53,49 +42,24 @@ def parser() -> Parser:
         description=__doc__,
         examples=_EXAMPLES,
     )
-    made.add_argument(
-        "folders",
-        nargs="*",
-        type=Path,
-        metavar="DIR",
-        help="a run, by its directory or name, or a folder with runs below; else outputs",
-    )
-    made.add_argument(
-        "--filter",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="only runs with this value, or one of KEY=A,B: state, kind, name, a group (loss) or an option",
-    )
-    made.add_argument(
-        "--sort", metavar="KEY", help="by score, started, or any such key; scores highest first"
-    )
+    what = "a run, by its directory or name, or a folder with runs below; else outputs"
+    made.add_argument("folders", nargs="*", type=Path, metavar="DIR", help=what)
+    what = "only runs with this value, or one of KEY=A,B: state, kind, name, a group (loss) or an option"
+    made.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help=what)
+    what = "by score, started, or any such key; scores highest first"
+    made.add_argument("--sort", metavar="KEY", help=what)
     made.add_argument("--reverse", action="store_true", help="the other way round")
-    made.add_argument(
-        "--limit", type=int, metavar="N", help="only the first N with --sort, else those that began last"
-    )
-    made.add_argument(
-        "--columns", metavar="KEY,KEY", help="these instead of what differs; also a score, sts/stsb/spearman"
-    )
-    made.add_argument(
-        "--diff",
-        nargs="+",
-        type=Path,
-        metavar=("A", "B"),
-        help="compare two runs, or two groups of runs with -- between them: every difference is B less A",
-    )
+    what = "only the first N with --sort, else those that began last"
+    made.add_argument("--limit", type=int, metavar="N", help=what)
+    what = "these instead of what differs; also a score, sts/stsb/spearman"
+    made.add_argument("--columns", metavar="KEY,KEY", help=what)
+    what = "compare two runs, or two groups of runs with -- between them: every difference is B less A"
+    made.add_argument("--diff", nargs="+", type=Path, metavar=("A", "B"), help=what)
     made.add_argument("--against", nargs="+", type=Path, default=[], help=argparse.SUPPRESS)  # typed as --
-    made.add_argument(
-        "--draws",
-        type=int,
-        metavar="N",
-        help=f"with --diff: draws behind an interval, and ten times as many behind a p-value; else {_DRAWS}",
-    )
-    made.add_argument(
-        "--verify",
-        action="store_true",
-        help="read every byte of the models of these runs, and compare it with the SHA-256 of each run",
-    )
+    what = f"with --diff: draws behind an interval, and ten times as many behind a p-value; else {_DRAWS}"
+    made.add_argument("--draws", type=int, metavar="N", help=what)
+    what = "read every byte of the models of these runs, and compare it with the SHA-256 of each run"
+    made.add_argument("--verify", action="store_true", help=what)
     made.add_argument("--json", action="store_true", help="print everything as one JSON object")
     return made
 
@@ -105,59 +69,50 @@ def main(argv: Sequence[str]) -> int:
     given = parser().read(["--against" if word == "--" else word for word in argv])
     if given is None:
         return 0
-    wanted = _wanted(given)
-    if problem := _misused(given, wanted):
-        raise ConfigError(f"embedrun runs: {problem}")
+    where, problems = listing.filters(given.filter, "embedrun runs")
+    if problems := problems or _misused(given):
+        raise ConfigError(problems)
     if given.diff is not None:
-        a, b = (given.diff, given.against) if given.against else ([given.diff[0]], [given.diff[1]])
-        sides = [[meant(path) for path in side] for side in (a, b)]
-        _diff(sides, given.draws or _DRAWS, as_json=given.json)
-        return 0
-    folders = [meant(folder) for folder in given.folders]
-    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
-        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
-    places = folders or [path for path in [_DEFAULT] if path.is_dir()]
-    if given.verify:
-        _verify(places)
+        _diff(given)
+    elif given.verify:
+        _verify(_places(given.folders))
     else:
-        _list(places, wanted, as_json=given.json)
+        _list(given, where)
     return 0
 
 
-def _misused(given: argparse.Namespace, wanted: Wanted | None) -> str | None:
-    """Why these flags do not go together."""
+def _misused(given: argparse.Namespace) -> list[str]:
+    """Which of these flags do not go together."""
+    of_list = any([given.filter, given.sort, given.reverse, given.limit is not None, given.columns])
+    of_diff = any([given.draws is not None, given.against])
     is_diff = given.diff is not None
-    if given.verify and (wanted or given.json or given.draws or is_diff):
-        return "--verify goes with DIR alone"
-    if not is_diff and (given.draws is not None or given.against):
-        return "--draws goes with --diff A B"
-    if is_diff and wanted:
-        return "--filter, --sort, --reverse, --limit and --columns are of the list"
-    if is_diff and (given.folders or not (given.against or len(given.diff) == 2)):
-        return (
-            "--diff takes two runs, --diff A B, or two groups of runs with -- between them, "
-            "--diff A1 A2 -- B1 B2, and no DIR beside them"
-        )
-    if is_diff and given.draws is not None and given.draws < _FEWEST_DRAWS:
-        return f"--draws must be {_FEWEST_DRAWS} or more, got {given.draws}"
-    return None
+    is_pair = bool(given.against) or len(given.diff or ()) == 2
+    few_draws = given.draws is not None and given.draws < _FEWEST_DRAWS
+    rules = {
+        f"--limit must be 1 or more, got {given.limit}": given.limit is not None and given.limit < 1,
+        f"--draws must be {_FEWEST_DRAWS} or more, got {given.draws}": few_draws,
+        "--verify goes with DIR alone": given.verify and any([of_list, of_diff, given.json, is_diff]),
+        "--draws goes with --diff A B": of_diff and not is_diff,
+        "--filter, --sort, --reverse, --limit and --columns are of the list": is_diff and of_list,
+        "--diff takes two runs, --diff A B, or two groups of runs with -- between them, "
+        "--diff A1 A2 -- B1 B2, and no DIR beside them": is_diff and not (is_pair and not given.folders),
+    }
+    return [f"embedrun runs: {problem}" for problem, broken in rules.items() if broken]
 
 
-def _wanted(arguments: argparse.Namespace) -> Wanted | None:
-    """Which runs are listed, and how; None where nothing is asked for."""
-    where, problems = listing.filters(arguments.filter, "embedrun runs")
-    if arguments.limit is not None and arguments.limit < 1:
-        problems.append(f"embedrun runs: --limit must be 1 or more, got {arguments.limit}")
-    if problems:
-        raise ConfigError(problems)
-    columns = [] if arguments.columns is None else [key.strip() for key in arguments.columns.split(",")]
-    made = Wanted(where, arguments.sort, arguments.reverse, arguments.limit, columns)
-    return None if made == Wanted(columns=[]) else made
+def _places(folders: Sequence[Path]) -> list[Path]:
+    """The folders that are looked into; those that are not there are refused."""
+    places = [meant(folder) for folder in folders]
+    if missing := [str(place) for place in places if not place.is_dir()]:
+        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
+    return places or [path for path in [_DEFAULT] if path.is_dir()]
 
 
-def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> None:
-    runs = listing.find(folders)
-    if as_json:
+def _list(given: argparse.Namespace, where: Mapping[str, Sequence[str]]) -> None:
+    runs = listing.find(_places(given.folders))
+    columns = [key.strip() for key in given.columns.split(",")] if given.columns else []
+    wanted = Wanted(where, given.sort, given.reverse, given.limit, columns)
+    if given.json:
         print(to_printed_json(listing.data(runs, wanted)))
         return
     for line in runs.broken:
@@ -165,7 +120,7 @@ def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> N
     if runs.runs:
         print(listing.table(runs, datetime.now(UTC), wanted, room()))
     else:
-        say(f"no runs below {', '.join(map(str, folders or [_DEFAULT]))}")
+        say(f"no runs below {', '.join(map(str, given.folders or [_DEFAULT]))}")
 
 
 def _verify(folders: Sequence[Path]) -> None:
@@ -186,38 +141,22 @@ def _verify(folders: Sequence[Path]) -> None:
         raise DataError(faults)
 
 
-def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None:
+def _diff(given: argparse.Namespace) -> None:
     from embedrun.report import diff
 
-    refused, faults, found = [], [], []
-    for side, paths in zip("AB", sides, strict=True):
-        try:
-            found.append(diff.group(side, paths))
-        except ConfigError as fault:
-            refused += fault.problems
-        except DataError as fault:
-            faults += fault.problems
-    if refused:
-        raise ConfigError(refused)
-    if faults:
-        raise DataError(faults)
-    a, b = found
-    there = {run.path.resolve() for run in b.runs.values()}
-    if twice := [str(run.path) for run in a.runs.values() if run.path.resolve() in there]:
+    paths = (given.diff, given.against) if given.against else ([path] for path in given.diff)
+    a, b = (diff.group(side, [meant(path) for path in own]) for side, own in zip("AB", paths, strict=True))
+    here, there = ({run.path.resolve(): run for run in side.runs.values()} for side in (a, b))
+    if twice := [str(run.path) for path, run in here.items() if path in there]:
         raise ConfigError(
-            f"embedrun runs: --diff: A and B have the same run{'s' * (len(twice) > 1)}, {', '.join(twice)}; "
-            "name another on one side (embedrun runs lists them)"
+            f"embedrun runs: --diff: A and B both have {', '.join(twice)}; name another run on one side "
+            "(embedrun runs lists them)"
         )
-    if len(a.runs) == len(b.runs) == 1:
-        (left,), (right,) = a.runs.values(), b.runs.values()
-        result = diff.diff(left, right, draws=draws)
-        shown = diff.text(result)
+    if len(here) == len(there) == 1:
+        (left,), (right,) = here.values(), there.values()
+        result = diff.diff(left, right, draws=given.draws or _DRAWS)
         for note in (*a.notes, *b.notes):
             say(note)
     else:
         result = diff.diff_groups(a, b)
-        shown = diff.groups_text(result)
-    if as_json:
-        print(to_printed_json(result))
-    else:
-        print(clean(shown))
+    print(to_printed_json(result) if given.json else diff.text(result))

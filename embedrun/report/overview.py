@@ -8,24 +8,21 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from pathlib import Path
 from urllib.parse import quote
 
 from embedrun.console import decimals, number, numbers
-from embedrun.errors import ConfigError, Terminated
+from embedrun.errors import ConfigError
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, is_alive
-from embedrun.report.charts import Metrics, Points, Speed, thinned
-from embedrun.report.facts import State, at
 from embedrun.report.page import FILE as OWN_PAGE
-from embedrun.report.page import assets, island, save, template
-from embedrun.report.scores import interval
+from embedrun.report.page import State, assets, at, island, save, template
+from embedrun.report.scores import Metrics, Speed, interval, thinned
 from embedrun.runs.directory import config_hash, now
 from embedrun.runs.listing import Columns, Found, columns, find, kind, labels
 from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text
-from embedrun.signals import raised
 
 FILE = "index.html"
 _POINTS = 200  # of a curve
@@ -34,7 +31,6 @@ _WIDTH = 60  # characters of a value
 _LONGEST = 300  # characters of an error
 EVERY = 10.0  # seconds between two versions of a page that is watched
 _SHARE = 0.1  # of the time is spent on writing it, at most
-_LOSS_LINE, _DEV_LINE = '"name": "loss"', '"split": "dev"'  # in lines of metrics.jsonl
 
 
 def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -> None:
@@ -54,20 +50,14 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
 
 
 def watch(folders: Sequence[Path], path: Path) -> None:
-    """Write the page again and again, until Ctrl-C; the last version does not load itself any more."""
+    """Write the page again and again, until Ctrl-C; a page that is no longer written stops loading itself."""
     wait = EVERY
-    with raised():
-        try:
-            while True:
-                time.sleep(wait)
-                began = time.monotonic()
-                write(folders, path, reload=wait)
-                wait = max(EVERY, (time.monotonic() - began) / _SHARE)
-        except KeyboardInterrupt as stop:
-            with contextlib.suppress(ConfigError):  # there was nothing to wait for
-                write(folders, path)
-            if isinstance(stop, Terminated):
-                raise
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(wait)
+            began = time.monotonic()
+            write(folders, path, reload=wait)
+            wait = max(EVERY, (time.monotonic() - began) / _SHARE)
 
 
 def render(data: Plain, *, title: str, reload: float | None = None) -> str:
@@ -85,46 +75,45 @@ def render(data: Plain, *, title: str, reload: float | None = None) -> str:
 def collect(found: Found, place: Path) -> Plain:
     """The runs as JSON-compatible data, for a page in the folder `place`."""
     runs = found.runs
-    told, names = _told(runs)
-    shown = list(told)[:_COLUMNS]
+    differing, names = _differing(runs)
+    shown = list(differing)[:_COLUMNS]
     rows = [
         {
             **_row(run),
             "id": os.path.relpath(run.path, place),
             "label": label,
             "page": _page(run.path, place),
-            "values": [_text(told[name][at]) for name in shown],
+            "values": [_text(differing[name][at]) for name in shown],
         }
         for at, (run, label) in enumerate(zip(runs, names, strict=True))
     ]
     return {
         "columns": shown,
-        "more": list(told)[_COLUMNS:],
+        "more": list(differing)[_COLUMNS:],
         "runs": rows,
         "groups": _groups(runs, rows),
         "broken": found.broken,
     }
 
 
-def _told(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
+def _differing(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
     """What tells runs apart, but for the seed, and their short names.
 
     An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
     """
-    told: Columns = {}
+    differing: Columns = {}
     names = [""] * len(runs)
-    are = [kind(run) == "evaluation" for run in runs]
-    for which in (False, True):
-        places = [place for place, one in enumerate(are) if one == which]
-        own = [runs[place] for place in places]
-        for name, values in columns(own).items():
-            all_values = told.setdefault(name, [None] * len(runs))
+    for is_evaluation in (False, True):
+        places = [place for place, run in enumerate(runs) if (kind(run) == "evaluation") == is_evaluation]
+        alike = [runs[place] for place in places]
+        for name, values in columns(alike).items():
+            column = differing.setdefault(name, [None] * len(runs))
             for place, value in zip(places, values, strict=True):
-                all_values[place] = value
-        for place, label in zip(places, labels(own), strict=True):
+                column[place] = value
+        for place, label in zip(places, labels(alike), strict=True):
             names[place] = label
-    told.pop("seed", None)
-    return told, names
+    differing.pop("seed", None)
+    return differing, names
 
 
 def _text(value: object) -> str:
@@ -137,29 +126,27 @@ def _page(run: Path, place: Path) -> str | None:
     return f"./{quote(os.fsencode(os.path.relpath(page, place)))}" if page.is_file() else None
 
 
-def _row(run: RunFiles) -> dict[str, object]:
+def _row(run: RunFiles) -> Plain:
     """What one run says of itself; numbers are None where they are not known."""
-    loss, devs, memory = _measured(run.path)
-    key = _dev_key(run, devs)
-    dev = devs.get(key, ()) if key else ()
+    metrics, speed = Metrics(), Speed(None, None)
+    with contextlib.suppress(OSError):
+        metrics = Metrics.read(run.path / "metrics.jsonl")
+        speed = Speed.read(run.path / "speed.jsonl")
+    devs = metrics.of("dev")
+    # The dev score that selected the checkpoint, else the first; of the model, else the last.
+    selecting = (at(run.results, f"notes.{SELECTED_BY}"), at(run.config, "training.select_by"))
+    key = next((key for key in selecting if isinstance(key, str)), next(iter(devs), None))
+    dev = devs.get(key, []) if key else []
     seconds = numbers(run.results.get("seconds") or run.status.get("seconds"))
     return {
         **_state(run),
         "seed": _text(run.config.get("seed")),
         "main": _main(run),
-        "dev": _score(key, _dev(key, run, dev)) if key else None,
+        "dev": _score(key, run.scores.get(key, dev[-1][1] if dev else None)) if key else None,
         "seconds": sum(seconds.values()) if seconds else None,
-        "memory": memory,
-        "curves": [_curve(loss), _curve(dev)],
+        "memory": speed.memory,
+        "curves": [thinned(points, _POINTS) or None for points in (metrics.of("train").get("loss", []), dev)],
     }
-
-
-def _curve(points: Points) -> list[tuple[int, float | None]] | None:
-    """The points of one curve, None for none; the page shows four of the eight digits at most."""
-    rounded = [
-        (step, None if value is None else float(f"{value:.8g}")) for step, value in thinned(points, _POINTS)
-    ]
-    return rounded or None
 
 
 def _score(key: str, value: float | None, **more: object) -> dict[str, object]:
@@ -173,8 +160,8 @@ def _state(run: RunFiles) -> dict[str, str]:
     if word == "running" and is_alive(run.path) is False:
         word, known = "killed", "interrupted"
     if word != "finished" and isinstance(step, int):
-        last = number(at(run.config, "training.max_steps"))
-        word += f", step {step:,}" + ("" if last is None else f" of {last:,.0f}")
+        last = run.status.get("steps")
+        word += f", step {step:,}" + (f" of {last:,}" if isinstance(last, int) else "")
     began = state.times[0] if run.status.get("started") else ""
     return {
         "state": word,
@@ -189,53 +176,30 @@ def _main(run: RunFiles) -> dict[str, object] | None:
     key, value = run.main.get("name"), number(run.main.get("value"))
     if not isinstance(key, str) or value is None:
         return None
-    before = numbers(run.results.get("baseline")).get(key)
     low, high = interval(run.results, key) or (None, None)
-    return _score(key, value, low=low, high=high, before=before)
-
-
-def _dev_key(run: RunFiles, devs: Mapping[str, Points]) -> str | None:
-    """The dev score that selected the checkpoint, else the first."""
-    asked = (at(run.results, f"notes.{SELECTED_BY}"), at(run.config, "training.select_by"))
-    return next((key for key in asked if isinstance(key, str)), next(iter(devs), None))
-
-
-def _dev(key: str, run: RunFiles, points: Points) -> float | None:
-    """The dev score of the model; of one that is still trained, the last."""
-    last = points[-1][1] if points else None
-    return run.scores.get(key, last)
-
-
-def _measured(run: Path) -> tuple[Points, Mapping[str, Points], float | None]:
-    """Training loss, dev scores by key, and most bytes on the device, as far as they can be read."""
-    try:
-        metrics = Metrics.read(run / "metrics.jsonl", holding=(_LOSS_LINE, _DEV_LINE))
-        memory = Speed.read(run / "speed.jsonl").memory
-    except OSError:
-        return (), {}, None
-    return metrics.of("train").get("loss", ()), metrics.of("dev"), memory
+    return _score(key, value, low=low, high=high, before=numbers(run.results.get("baseline")).get(key))
 
 
 def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list[Plain]:
     """Runs that are equal in everything but the seed, with mean and spread of their scores.
 
-    Of several runs of one seed only the last counts, for they measure nothing twice. Each run is told its
-    group, `group`, by the place of that.
+    Of several runs of one seed only the last counts, for they measure nothing twice. Each run has the place
+    of its group as `group`.
     """
     alike: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
-        if run.config:
-            own = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
-            alike.setdefault(config_hash(own), []).append(place)
+        config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
+        if config:
+            alike.setdefault(config_hash(config), []).append(place)
     alike = {name: own for name, own in alike.items() if len({rows[place]["seed"] for place in own}) > 1}
-    named = labels([runs[own[0]] for own in alike.values()], without=("seed",))
-    found = []
-    for label, (name, places) in zip(named, alike.items(), strict=True):
+    names = labels([runs[places[0]] for places in alike.values()], without=("seed",))
+    groups = []
+    for label, (name, places) in zip(names, alike.items(), strict=True):
         for place in places:
-            rows[place]["group"] = len(found)
-        found.append({"id": name[:12], "label": label, **_spreads([rows[place] for place in places])})
-    _mark([*found, *(row for row in rows if "group" not in row)])
-    return found
+            rows[place]["group"] = len(groups)
+        groups.append({"id": name[:12], "label": label, **_spreads([rows[place] for place in places])})
+    _mark([*groups, *(row for row in rows if "group" not in row)])
+    return groups
 
 
 def _spreads(rows: Sequence[Plain]) -> Plain:
@@ -245,10 +209,10 @@ def _spreads(rows: Sequence[Plain]) -> Plain:
     """
     scored = {row["seed"]: row for row in rows if row["main"]}.values()
     main = _spread([row["main"] for row in scored])
-    before = [{**row["main"], "value": row["main"]["before"]} for row in scored]
+    before = _spread([{**row["main"], "value": row["main"]["before"]} for row in scored])
     return {
         "scores": {row["seed"]: row["main"]["value"] for row in scored},
-        "main": main and {**main, "before": (_spread(before) or {}).get("value")},
+        "main": main and {**main, "before": before and before["value"]},
         "dev": _spread([row["dev"] for row in scored if row["dev"]]),
     }
 
@@ -284,6 +248,6 @@ def _scores(row: Plain) -> tuple[dict[str, float], Ends]:
 
 def _counted(rows: Sequence[Plain]) -> str:
     """`3 runs: 2 finished, 1 running`."""
-    words = Counter(str(row["state"]).partition(",")[0] for row in rows)
-    said = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
-    return f"{len(rows):,} run{'s' if len(rows) != 1 else ''}: {said}" if rows else "no run yet"
+    states = Counter(str(row["state"]).partition(",")[0] for row in rows)
+    counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
+    return f"{len(rows):,} run{'s' if len(rows) != 1 else ''}: {counts}" if rows else "no run yet"

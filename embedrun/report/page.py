@@ -1,19 +1,37 @@
-"""Facts as one HTML file with its style, script and plots inside, without external links."""
+"""The page of one run: what it says of the run, and that as one HTML file without external links."""
 
 import base64
 import hashlib
 import json
-import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from embedrun.console import clean, say
-from embedrun.errors import ConfigError, is_full
-from embedrun.files import publish
-from embedrun.report.facts import Facts, gather
-from embedrun.runs.reading import RunFiles, is_run
+from embedrun.console import clean, duration, number, numbers, say, score, short, size
+from embedrun.errors import ConfigError, DataError, is_full
+from embedrun.files import Plain, publish
+from embedrun.report.scores import (
+    CLEAN,
+    HEADINGS,
+    Metrics,
+    Points,
+    ScoredPairs,
+    ScoreTable,
+    Speed,
+    list_of,
+    mapping_of,
+    seen,
+    table,
+    thinned,
+    worst,
+)
+from embedrun.runs.directory import to_yaml
+from embedrun.runs.listing import title
+from embedrun.runs.reading import STAGES, RunFiles
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -30,14 +48,12 @@ def write(folder: Path, output: Path | None = None) -> Path:
         ConfigError: if the page cannot be written there.
         DataError: if a small file of the run cannot be read.
     """
-    from embedrun.report.paper import printed, scored_pairs
+    from embedrun.report.pairs import scored_pairs
 
     run = RunFiles.read(folder)
     predictions, remarks = scored_pairs(run)
-    published, source = printed(run)
-    facts = gather(run, predictions=predictions, published=published, source=source, remarks=remarks)
     path = folder / FILE if output is None else output
-    save(path, render(facts))
+    save(path, render(gather(run, predictions=predictions, remarks=remarks)))
     return path
 
 
@@ -66,35 +82,24 @@ def write_or_warn(folder: Path) -> None:
         say(f"warning: no {FILE}: {why}; embedrun report {folder} tries again")
 
 
-def run_problems(path: Path) -> list[str]:
-    """Why a folder has no page; nothing where it is a run directory."""
-    if is_run(path):
-        return []
-    what = "is not a run directory: it has no status.json" if path.is_dir() else "is not a folder"
-    return [f"embedrun report: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"]
-
-
 def place_problems(path: Path | None) -> list[str]:
     """Why a page cannot go to a place that the user named; only what may be an older page is overwritten."""
     if path is None:
         return []
-    what = ""
-    if os.path.isdir(path):
-        what = "is a folder"
-    elif not os.path.isdir(path.parent):
-        what = f"cannot be made: there is no folder {str(path.parent)!r}"
-    elif os.path.exists(path) and not (os.path.isfile(path) and path.suffix.lower() in _PAGES):
-        what = f"exists and does not end in {' or '.join(_PAGES)}"
-    return [f"embedrun report: -o: {str(path)!r} {what}; name a file"] if what else []
+    problem = ""
+    if not path.parent.is_dir():
+        problem = f"cannot be made: there is no folder {str(path.parent)!r}"
+    elif path.exists() and not (path.is_file() and path.suffix.lower() in _PAGES):
+        problem = f"exists and is no file that ends in {' or '.join(_PAGES)}"
+    return [f"embedrun report: -o: {str(path)!r} {problem}; name a file"] if problem else []
 
 
 _FOLDER = Path(__file__).resolve().parent
-_TEMPLATE = "page.html.j2"
 
 
-def render(facts: Facts) -> str:
+def render(facts: Plain) -> str:
     """The page as text; every text in it is escaped and free of control characters."""
-    return template(_TEMPLATE).render(facts=facts, island=island, **assets(["chart.js"], ["style.css"]))
+    return template("page.html.j2").render(facts=facts, island=island, **assets(["chart.js"], ["style.css"]))
 
 
 def island(data: object) -> "Markup":
@@ -139,3 +144,319 @@ def template(name: str) -> "Template":
 def _finalized(value: object) -> object:
     """What an expression puts on the page; the output of a macro is escaped already and stays as it is."""
     return value if hasattr(value, "__html__") else clean(str(value))
+
+
+Entries = list[tuple[str, str]]
+
+
+def at(tree: Plain, path: str) -> object:
+    """The value at a dotted path; None where there is none."""
+    value: object = tree
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _text_at(tree: Plain, path: str) -> str:
+    value = at(tree, path)
+    return "" if value is None else str(value)
+
+
+def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> Entries:
+    """What a reader asks first of a training or an evaluation; what the run does not record is left out."""
+    loss, backbone, data = _recipe(config)
+    rows, rate = number(at(results, "counts.train_rows")), number(at(config, "training.lr"))
+    schedule = _text_at(config, "training.schedule")
+    layers = at(config, "backbone.layers") or config.get("layers")
+    evaluated = mapping_of(at(config, "evaluation.tasks")) if "model" in config else {}
+    stages = [
+        _recipe(mapping_of(at(mapping_of(stage), "config"))) for stage in list_of(environment.get(STAGES))
+    ]
+    entries = [
+        *(
+            (f"stage {place}", f"{backbone}, trained on {data} with {loss}")
+            for place, (loss, backbone, data) in enumerate(stages, 1)
+        ),
+        ("model", _text_at(config, "model")),
+        ("revision", _text_at(config, "revision")),
+        ("loss", loss),
+        ("backbone", backbone),
+        ("layers", "" if layers is None else f"the first {layers}"),
+        ("pooling", _text_at(config, "pooling.name")),
+        ("training data", data if rows is None else f"{data}, {rows:,.0f} rows"),
+        ("steps", _steps(config, results)),
+        ("learning rate", "" if rate is None else f"{short(rate)}{', ' if schedule else ''}{schedule}"),
+        ("evaluation", ", ".join(map(str, evaluated))),
+        ("seed", _text_at(config, "seed")),
+        ("machine", _machine(config, environment)),
+        ("speed", "" if speed.rows_per_second is None else f"{speed.rows_per_second:,.0f} rows/s"),
+        ("memory", "" if speed.memory is None else f"{size(speed.memory)} on the device at most"),
+        ("time", _time(results)),
+    ]
+    return [(name, text) for name, text in entries if text]
+
+
+def _recipe(config: Plain) -> tuple[str, str, str]:
+    """Loss, backbone and training data of a configuration."""
+    backbone, scratch = _text_at(config, "backbone.name"), at(config, "backbone.scratch")
+    if not backbone and isinstance(scratch, Mapping):
+        backbone = f"from scratch: {scratch.get('layers')} layers, width {scratch.get('width')}"
+    weights = {
+        key: number(mapping_of(options).get("weight", 1.0))
+        for key, options in mapping_of(at(config, "loss.terms")).items()
+    }
+    terms = [key if weight in (None, 1.0) else f"{short(weight)} × {key}" for key, weight in weights.items()]
+    return " + ".join(terms), backbone, _text_at(config, "dataset.name")
+
+
+def _steps(config: Plain, results: Plain) -> str:
+    accumulate = _text_at(config, "training.accumulate")
+    rows = _text_at(config, "training.batch_size")
+    rows += f" × {accumulate}" if accumulate not in ("", "1") else ""
+    steps, best = number(at(results, "counts.steps")), number(at(results, "counts.best_step"))
+    if steps is None:
+        return f"of {rows} rows each" if rows else ""
+    selected = "" if best in (None, steps) else f"; the weights are those of step {best:,.0f}"
+    return f"{steps:,.0f} of {rows} rows{selected}"
+
+
+def _machine(config: Plain, environment: Plain) -> str:
+    gpus, precision = list_of(environment.get("gpu")), _text_at(config, "gpu.precision")
+    if gpus and at(config, "gpu.device") != "cpu":
+        name = f"{len(gpus)} × {gpus[0]}" if len(gpus) > 1 else str(gpus[0])
+    elif threads := _text_at(environment, "cpu.threads"):
+        name = f"processor, {threads} thread{'' if threads == '1' else 's'}"
+    else:
+        return ""
+    return name if precision in ("", "auto") else f"{name}, {precision}"
+
+
+def _time(results: Plain) -> str:
+    seconds = numbers(results.get("seconds"))
+    parts = ", ".join(f"{name} {_unbroken(spent)}" for name, spent in seconds.items())
+    return f"{_unbroken(sum(seconds.values()))}: {parts}" if len(seconds) > 1 else parts
+
+
+def _unbroken(seconds: float) -> str:
+    """A duration with blanks at which no line of the page ends."""
+    return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
+
+
+_STATES = ("finished", "running", "interrupted", "failed")
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of the run.
+
+    Args:
+        word: `finished`, `running`, `interrupted` or `failed`; as the file has it for any other.
+        known: one of these four, else `unknown`.
+        times: `started 2026-01-01 12:00 UTC` and so on.
+        error: why it ended badly; empty where there is no more to say.
+    """
+
+    word: str
+    known: str
+    times: tuple[str, ...]
+    error: str
+
+    @classmethod
+    def of(cls, status: Plain) -> "State":
+        """From `status.json`."""
+        word = str(status.get("state") or "no status yet")
+        keys = ["started", "resumed", "ended", *(["heartbeat"] if word == "running" else [])]
+        times = tuple(f"{key} {_moment(status[key])}" for key in keys if status.get(key))
+        error = str(status.get("error") or "")
+        return cls(word, word if word in _STATES else "unknown", times, "" if error == word else error)
+
+
+def _moment(text: object) -> str:
+    """A time of `status.json` in UTC, to the minute; unchanged where it is no time."""
+    try:
+        return f"{datetime.fromisoformat(str(text)).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError):
+        return str(text)
+
+
+def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
+    """The `key` of the main score and its cells as `ScoreRow` has them; None where there is none."""
+    main = mapping_of(results.get("main"))
+    if not main.get("name"):
+        return None
+    rows = [row for suite in scores.suites for row in (*suite.rows, *suite.folded) if row.main]
+    cells = rows[0].cells if rows else {**dict.fromkeys(HEADINGS, ""), "value": "undefined"}
+    return {**cells, "key": str(main["name"])}
+
+
+def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequence[str] = ()) -> Plain:
+    """What the page of a run, finished or not, shows, by the names of its template.
+
+    `predictions` are those on sets of graded pairs, the most important first, and `remarks` what the caller
+    could not read.
+    """
+    config = {key: value for key, value in run.config.items() if key != "schema"}
+    problems = list(remarks)
+    contamination: Plain = {}
+    try:
+        contamination = run.contamination
+    except DataError:
+        problems.append("contamination.json cannot be read")
+    metrics = Metrics.read(run.path / "metrics.jsonl")
+    if metrics.faults:
+        problems.append(f"metrics.jsonl: {metrics.faults:,} of its lines cannot be read")
+    keys = {scored.name: scored.key for scored in predictions}
+    state, scores = State.of(run.status), table(run.results)
+    command = "evaluate" if config.get("model") and "training" not in config else "train"
+    notes = mapping_of(run.results.get("notes"))
+    return {
+        "name": title(run),
+        "command": command,
+        "directory": str(run.path),
+        "state": state,
+        "headline": headline(run.results, scores),
+        "summary": summary(config, run.results, run.environment, Speed.read(run.path / "speed.jsonl")),
+        "scores": scores,
+        "panels": panels(metrics),
+        "images": images(run.path / "plots", keys, numbers(run.results.get("scores"))),
+        "worst": [ranked for scored in predictions if (ranked := worst(scored)) is not None],
+        "seen": seen(contamination),
+        "rule": str(contamination.get("rule") or ""),
+        "config": to_yaml(config) if config else "",
+        "overrides": run.overrides,
+        "repeat": _repeat(command, run.overrides, run.environment.get("command")) if config else "",
+        "go_on": "" if state.known == "finished" else f"embedrun resume {shlex.quote(str(run.path))}",
+        "environment": to_yaml(run.environment) if run.environment else "",
+        "notes": to_yaml(notes) if notes else "",
+        "remarks": problems,
+    }
+
+
+def _repeat(command: str, overrides: Sequence[str], typed: object) -> str:
+    """The command that makes the run again, with the folder of YAML that its command line, `typed`, named."""
+    try:
+        words = shlex.split(str(typed or "").replace("--config-dir=", "--config-dir "))
+    except ValueError:  # changed by hand
+        words = []
+    place = words.index("--config-dir") if "--config-dir" in words else len(words)
+    return shlex.join(["embedrun", command, *overrides, *words[place : place + 2]])
+
+
+_MOST_POINTS = 600  # of one line
+
+
+def chart(title: str, lines: Mapping[str, Points], **more: object) -> Plain:
+    """A chart as the script `chart.js` draws it: `lines` are points by name, none without a value.
+
+    `more` may be a `note` beside the title, `shares`, if values between 0 and 1 are written in percent, and
+    `mark`, a point that is highlighted.
+    """
+    drawn = [
+        {"name": name, "points": thinned(points, _MOST_POINTS)}
+        for name, points in lines.items()
+        if any(value is not None for _, value in points)
+    ]
+    return {"title": title, "note": "", "shares": False, "mark": None, **more, "lines": drawn}
+
+
+_TERM = "loss/"
+_ACTIVITY = ("active", "violated", "gradient_share")
+
+
+class Panel(NamedTuple):
+    """One or more charts that belong together; `about` says what they show and may be empty."""
+
+    title: str
+    about: str
+    charts: list[Plain]
+
+
+def panels(metrics: Metrics) -> list[Panel]:
+    """The panels of a training run; none of a run without values by step."""
+    train = metrics.of("train")
+    dev = {key: points for key, points in metrics.of("dev").items() if not key.endswith(CLEAN)}
+    terms: dict[str, Points] = {}
+    shares: dict[str, dict[str, Points]] = {}
+    others: dict[str, Points] = {}
+    for name, points in train.items():
+        word, _, term = name.partition("/")
+        if name.startswith(_TERM):
+            terms[term] = points
+        elif term and word in _ACTIVITY:
+            shares.setdefault(term, {})[word] = points
+        elif name != "loss":
+            others["learning rate" if name == "lr" else name.replace("_", " ")] = points
+    loss = chart("training loss", {"training loss": train.get("loss", [])})
+    every = [
+        Panel("Loss and dev scores", "", [loss, *(_dev(key, points) for key, points in dev.items())]),
+        Panel("Terms of the loss", "Each by itself, before its weight.", _alone(terms)),
+        Panel(
+            "Comparisons of the terms",
+            "Active: the share of a batch's comparisons, or of its rows, that a term can learn from. "
+            "Violated: the share of the active comparisons that are the wrong way round. "
+            "Gradient share: what the term, its weight included, adds of the gradient at the embeddings.",
+            [chart(term, words, shares=True) for term, words in shares.items()],
+        ),
+        Panel("Optimizer", "", _alone(others)),
+    ]
+    drawn = [panel._replace(charts=[each for each in panel.charts if each["lines"]]) for panel in every]
+    return [panel for panel in drawn if panel.charts]
+
+
+def _alone(series: Mapping[str, Points]) -> list[Plain]:
+    return [chart(name, {name: points}) for name, points in series.items()]
+
+
+def _dev(key: str, points: Points) -> Plain:
+    """A dev score with its best step marked, the untrained model excepted."""
+    trained = [(value, -step) for step, value in points if value is not None and step > 0]
+    if not trained:
+        return chart(key, {key: points})
+    value, step = max(trained)
+    return chart(key, {key: points}, note=f"best {score(key, value)} at step {-step:,}", mark=(-step, value))
+
+
+_CURVES = "curves.png"  # loss and dev score, which the page draws itself
+# How the name of a plot ends, and what it shows.
+_PLOTS = {
+    "_density": "Density of the cosines by human score",
+    "_scores": "Cosine against human score, and how both are distributed",
+    "_saturation": "How many cosines lie in the saturation zone of the cosine",
+}
+_WHOLE = {"dropout_map": "Related sentences under many dropout masks, on a plane"}
+
+
+class Image(NamedTuple):
+    """One plot: `data:image/png;base64,...`, the caption and the alternative text."""
+
+    address: str
+    caption: str
+    alt: str
+
+
+def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -> list[Image]:
+    """The plots in a folder, which need not exist.
+
+    `keys` has, by set, the key of the score that the set's predictions give; the plots come in this order.
+    `scores` is by key.
+    """
+    plots = []
+    order = list(keys)
+    for path in folder.glob("[!.]*.png"):
+        if path.name != _CURVES:
+            caption, name = _caption(path.stem)
+            value = scores.get(keys.get(name, ""))
+            alt = caption if value is None else f"{caption}. {keys[name]} {score(keys[name], value)}"
+            address = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+            place = order.index(name) if name in keys else len(order)
+            plots.append((place, path.name, Image(address, caption, f"Plot: {alt}.")))
+    return [image for *_, image in sorted(plots, key=lambda plot: plot[:2])]
+
+
+def _caption(stem: str) -> tuple[str, str]:
+    """What a plot shows, by the name of its file, and the set that it belongs to."""
+    for ending, what in _PLOTS.items():
+        if stem.endswith(ending):
+            name = stem.removesuffix(ending)
+            return f"{what}, {name}", name
+    return _WHOLE.get(stem, stem.replace("_", " ")), ""

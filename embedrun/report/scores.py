@@ -1,13 +1,92 @@
-"""The scores of a run, the evaluation rows seen in training, its worst pairs."""
+"""What a run measured: values by step, scores, the evaluation rows seen in training, its worst pairs."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from embedrun.console import before_training, number, numbers, score
 from embedrun.files import Plain
 from embedrun.runs.reading import POOLING
+
+Points = Sequence[tuple[int, float | None]]  # step and value, in order of step; None where it is undefined
+
+
+def thinned(points: Points, most: int) -> list[tuple[int, float | None]]:
+    """At most `most` points: of each section the lowest and the highest."""
+    if len(points) <= most:
+        return list(points)
+    kept: set[int] = {0, len(points) - 1}
+    length = math.ceil(2 * len(points) / (most - 2))
+    for begin in range(0, len(points), length):
+        places = range(begin, min(begin + length, len(points)))
+        defined = [(value, place) for place in places if (value := points[place][1]) is not None]
+        kept |= {min(defined)[1], max(defined)[1]} if defined else {begin}
+    return [points[place] for place in sorted(kept)]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The contents of `metrics.jsonl`, and how many of its lines cannot be read.
+
+    Points are in order of step, by split and name; of two lines about one step the later counts.
+    """
+
+    series: dict[tuple[str, str], list[tuple[int, float | None]]] = field(default_factory=dict)
+    faults: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> "Metrics":
+        """The values of a run so far; none where there is no file."""
+        series: dict[tuple[str, str], dict[int, float | None]] = {}
+        faults = 0
+        for row in _rows(path):
+            try:
+                step, key = row["step"], (str(row["split"]), str(row["name"]))
+            except (KeyError, TypeError):
+                step, key = None, ("", "")
+            if isinstance(step, int) and 0 <= step < 10**12:
+                series.setdefault(key, {})[step] = number(row.get("value"))
+            else:
+                faults += 1
+        return cls({key: sorted(points.items()) for key, points in series.items()}, faults)
+
+    def of(self, split: str) -> dict[str, list[tuple[int, float | None]]]:
+        """The series of one split by name, in the order of the file."""
+        return {name: points for (where, name), points in self.series.items() if where == split}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The median rows per second of training and the most bytes on the device; None where not measured."""
+
+    rows_per_second: float | None
+    memory: float | None
+
+    @classmethod
+    def read(cls, path: Path) -> "Speed":
+        """The summary of those lines that can be read."""
+        rows = [row for row in _rows(path) if isinstance(row, dict)]
+        rates = [rate for row in rows if (rate := number(row.get("rows_per_second"))) is not None]
+        memory = [most for row in rows if (most := number(row.get("memory"))) is not None]
+        return cls(median(rates) if rates else None, max(memory, default=None))
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    """What each line holds; None for one that is not JSON, such as the last of a killed run."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                yield None
 
 
 def interval(results: Plain, key: str) -> tuple[float, float] | None:
@@ -24,7 +103,7 @@ def mapping_of(value: object) -> Plain:
     return value if isinstance(value, Mapping) else {}
 
 
-_CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
+CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
 # Column, and how its heading reads.
 HEADINGS = {
     "before": "before training",
@@ -32,99 +111,67 @@ HEADINGS = {
     "gain": "difference",
     "interval": "95 % interval",
     "clean": "unseen rows only",
-    "paper": "paper",
-    "to_paper": "to the paper",
 }
 
 
-@dataclass(frozen=True)
-class ScoreRow:
-    """One score, by its key in `results.json`, with its cells as written, by column.
-
-    `main`: whether it stands for the run.
-    """
+class ScoreRow(NamedTuple):
+    """One score, by its key in `results.json`: whether it stands for the run, and its cells by column."""
 
     key: str
     main: bool
     cells: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Suite:
+class Suite(NamedTuple):
     """The scores whose keys start with one name; those of parts of its sets are folded."""
 
     name: str
-    rows: tuple[ScoreRow, ...]
-    folded: tuple[ScoreRow, ...]
+    rows: list[ScoreRow]
+    folded: list[ScoreRow]
 
 
-@dataclass(frozen=True)
-class ScoreTable:
-    """All scores of a run.
-
-    Args:
-        headings: by column, of the columns that hold anything.
-        suites: in the order of the results; those of dev splits last.
-        clean: whether there are scores without the rows that were trained on.
-        lost: published numbers that the run has no score for, by key.
-    """
+class ScoreTable(NamedTuple):
+    """All scores: the headings of the columns that hold anything, and the suites, dev splits last."""
 
     headings: dict[str, str]
-    suites: tuple[Suite, ...]
-    clean: bool
-    lost: dict[str, str]
+    suites: list[Suite]
 
 
-def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
-    """From `results.json`, which may lack anything; `published` has the paper's numbers by key."""
+def table(results: Plain) -> ScoreTable:
+    """From `results.json`, which may lack anything."""
     scores, before = numbers(results.get("scores")), numbers(results.get("baseline"))
-    main = results.get("main")
-    main = main.get("name") if isinstance(main, Mapping) else None
+    main = mapping_of(results.get("main")).get("name")
     rows: dict[str, list[ScoreRow]] = {}
-    for key in (key for key in scores if not key.endswith(_CLEAN)):
-        cells = _cells(key, scores, before.get(key), number(published.get(key)), interval(results, key))
+    for key, value in scores.items():
+        if key.endswith(CLEAN):
+            continue
+        baseline, clean = before.get(key), _written(key, scores.get(key + CLEAN))
+        cells = {
+            "before": _written(key, baseline),
+            "value": score(key, value),
+            "gain": _written(key, None if baseline is None else value - baseline, sign="+"),
+            "interval": " to ".join(_written(key, end) for end in interval(results, key) or ()),
+            "clean": "the same" if clean == score(key, value) else clean,
+        }
         rows.setdefault(key.partition("/")[0], []).append(ScoreRow(key, key == main, cells))
-    every = [row for own in rows.values() for row in own]
-    headings = {
-        column: heading for column, heading in HEADINGS.items() if any(row.cells[column] for row in every)
-    }
+    every = [row for suite in rows.values() for row in suite]
+    headings = {column: word for column, word in HEADINGS.items() if any(row.cells[column] for row in every)}
     if "before" in headings:
         headings["before"] = before_training(mapping_of(results.get("notes")).get(POOLING))
     elif "value" in headings:
         headings["value"] = "value"
-    suites = sorted(
-        (_suite(name, own) for name, own in rows.items()), key=lambda one: one.name.endswith("_dev")
-    )
-    lost = {key: score(key, number(value)) for key, value in published.items() if key not in scores}
-    return ScoreTable(headings, tuple(suites), "clean" in headings, lost)
+    suites = [_suite(name, suite) for name, suite in rows.items()]
+    return ScoreTable(headings, sorted(suites, key=lambda suite: suite.name.endswith("_dev")))
 
 
-def _cells(
-    key: str,
-    scores: Mapping[str, float],
-    before: float | None,
-    paper: float | None,
-    ends: tuple[float, float] | None,
-) -> dict[str, str]:
-    value, clean = scores[key], scores.get(key + _CLEAN)
-    same = clean is not None and score(key, clean) == score(key, value)
-    return {
-        "before": "" if before is None else score(key, before),
-        "value": score(key, value),
-        "gain": "" if before is None else score(key, value - before, sign="+"),
-        "interval": "" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}",
-        "clean": "" if clean is None else "the same" if same else score(key, clean),
-        "paper": "" if paper is None else score(key, paper),
-        "to_paper": "" if paper is None else score(key, value - paper, sign="+"),
-    }
+def _written(key: str, value: float | None, sign: str = "") -> str:
+    return "" if value is None else score(key, value, sign=sign)
 
 
 def _suite(name: str, rows: list[ScoreRow]) -> Suite:
-    """Those of parts of a set, as sts/sts12.MSRpar/spearman, are folded."""
-    folded = [
-        row for row in rows if "." in row.key.rpartition("/")[0] and not (row.main or row.cells["paper"])
-    ]
-    return Suite(name, tuple(row for row in rows if row not in folded), tuple(folded))
+    """Scores of parts of a set, as sts/sts12.MSRpar/spearman, are folded."""
+    folded = [row for row in rows if "." in row.key.rpartition("/")[0] and not row.main]
+    return Suite(name, [row for row in rows if row not in folded], folded)
 
 
 _KINDS = {
@@ -133,12 +180,10 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class SeenSet:
-    """One evaluation set, named with its split, its number of rows, and how much of it was seen, as written.
+class SeenSet(NamedTuple):
+    """One evaluation set: its rows, how many of them, and of how many a single text, were seen, as written.
 
-    `pairs` were seen as a whole, with their share; empty where a row is one text. `sentences` are the rows of
-    which a single text was seen, with their share. `any`: whether a whole row was seen.
+    `pairs` is empty where a row is one text. `any`: whether a whole row was seen.
     """
 
     name: str
@@ -148,71 +193,52 @@ class SeenSet:
     any: bool
 
 
-@dataclass(frozen=True)
-class Seen:
-    """The evaluation sets, each with a row or more, against one kind of seen data.
-
-    Args:
-        where: `in the training data`.
-        about: why it matters.
-        against: the seen data sets.
-        summary: in one sentence.
-    """
+class Seen(NamedTuple):
+    """The evaluation sets against the seen data, `against`: where that is, why it matters, how much it is."""
 
     where: str
     about: str
     against: str
-    sets: tuple[SeenSet, ...]
+    sets: list[SeenSet]
     summary: str
 
 
 def seen(contamination: Plain) -> list[Seen]:
     """From `contamination.json`, which may lack anything."""
-    found = []
+    kinds = []
     for kind, (where, about) in _KINDS.items():
-        own = contamination.get(kind)
-        if not isinstance(own, Mapping):
-            continue
-        whole = [
-            one for one in list_of(own.get("sets")) if isinstance(one, Mapping) and one.get("subset") is None
-        ]
-        sets = tuple(dict.fromkeys(map(_set, whole)))  # two tasks may score one set
+        checked = mapping_of(contamination.get(kind))
+        whole = [line for line in map(mapping_of, list_of(checked.get("sets"))) if line.get("subset") is None]
+        sets = list(dict.fromkeys(_set(line) for line in whole if line))  # two tasks may score one set
+        against = ", ".join(_named(mapping_of(line)) for line in list_of(checked.get("seen")))
+        touched = [line.name for line in sets if line.any]
+        some = f"{len(touched)} of {len(sets)} sets ({', '.join(touched)}) have rows that are"
         if sets:
-            against = ", ".join(_named(one) for one in list_of(own.get("seen")) if isinstance(one, Mapping))
-            touched = [one.name for one in sets if one.any]
-            found.append(Seen(where, about, against, sets, f"{_summary(touched, len(sets))} {where}."))
-    return found
+            summary = f"{some if touched else 'No evaluation row is'} {where}."
+            kinds.append(Seen(where, about, against, sets, summary))
+    return kinds
 
 
-def _summary(touched: list[str], sets: int) -> str:
-    if not touched:
-        return "No evaluation row is"
-    if len(touched) == sets:
-        return f"All {sets} sets have rows that are" if sets > 1 else f"Rows of {touched[0]} are"
-    return f"{len(touched)} of {sets} sets ({', '.join(touched)}) have rows that are"
-
-
-def _set(one: Plain) -> SeenSet:
-    rows = number(one.get("rows")) or 0
-    pairs, sentences = number(one.get("pairs")), number(one.get("sentences"))
+def _set(line: Plain) -> SeenSet:
+    rows = number(line.get("rows")) or 0
+    pairs, sentences = number(line.get("pairs")), number(line.get("sentences"))
     whole = sentences if pairs is None else pairs
-    name = f"{one.get('name', '?')} {one.get('split') or ''}".strip()
+    name = f"{line.get('name', '?')} {line.get('split') or ''}".strip()
     return SeenSet(name, f"{rows:,.0f}", _share(pairs, rows), _share(sentences, rows), bool(whole))
 
 
 def _share(part: float | None, whole: float) -> str:
     """`5 (0.4 %)`; what is above zero is never written as 0 %."""
-    if part is None:
-        return ""
     if not part:
-        return "0"
+        return "" if part is None else "0"
     share = 100 * part / whole if whole else 0.0
     return f"{part:,.0f} ({'under 0.1' if share < 0.1 else f'{share:.1f}'} %)"
 
 
-def _named(one: Plain) -> str:
-    rows = number(one.get("rows"))
-    return f"{one.get('name', '?')} {one.get('split', '')}" + ("" if rows is None else f", {rows:,.0f} rows")
+def _named(line: Plain) -> str:
+    rows = number(line.get("rows"))
+    counted = "" if rows is None else f", {rows:,.0f} rows"
+    return f"{line.get('name', '?')} {line.get('split', '')}{counted}"
 
 
 def list_of(value: object) -> list[object]:
@@ -240,8 +266,7 @@ class ScoredPairs:
     missing: str = ""
 
 
-@dataclass(frozen=True)
-class WorstPair:
+class WorstPair(NamedTuple):
     """One pair; `row` counts from 1, and there are no texts where they are not available.
 
     The ranks are the share of the pairs below it, by human score and by cosine, in percent, ties in the
@@ -256,28 +281,22 @@ class WorstPair:
     predicted_rank: float
 
 
-@dataclass(frozen=True)
-class Worst:
+class Worst(NamedTuple):
     """The worst-predicted pairs of one set, the largest difference of ranks first.
 
-    Args:
-        key: of the score that all pairs of the set give.
-        pairs: how many were ranked.
-        left_out: pairs without a finite cosine.
-        missing: why no texts are shown; empty where they are.
+    `pairs` were ranked, `left_out` have no finite cosine; `missing` says why no texts are shown.
     """
 
     name: str
-    key: str
     pairs: int
     left_out: int
     missing: str
-    rows: tuple[WorstPair, ...]
+    rows: list[WorstPair]
 
 
 def worst(scored: ScoredPairs) -> Worst | None:
     """The pairs of a set with the largest differences of their two ranks; None where no pair has both."""
-    gold, predicted = (np.asarray(one, dtype=np.float64) for one in (scored.gold, scored.predicted))
+    gold, predicted = (np.asarray(values, dtype=np.float64) for values in (scored.gold, scored.predicted))
     places = np.flatnonzero(np.isfinite(gold) & np.isfinite(predicted))  # (ranked,)
     if not len(places):
         return None
@@ -285,18 +304,17 @@ def worst(scored: ScoredPairs) -> Worst | None:
     order = np.argsort(-np.abs(by_gold - by_model), kind="stable")[:_SHOWN]
     rows = [
         WorstPair(
-            row=int(places[one]) + 1,
-            texts=_texts(scored, int(places[one])),
-            gold=f"{gold[places[one]]:.2f}",
-            predicted=f"{predicted[places[one]]:.3f}".replace("-", "\N{MINUS SIGN}"),
-            gold_rank=round(float(by_gold[one]), 1),
-            predicted_rank=round(float(by_model[one]), 1),
+            row=int(places[ranked]) + 1,
+            texts=tuple(_shortened(column[int(places[ranked])]) for column in scored.texts or ()),
+            gold=f"{gold[places[ranked]]:.2f}",
+            predicted=f"{predicted[places[ranked]]:.3f}".replace("-", "\N{MINUS SIGN}"),
+            gold_rank=round(float(by_gold[ranked]), 1),
+            predicted_rank=round(float(by_model[ranked]), 1),
         )
-        for one in order
-        if by_gold[one] != by_model[one]
+        for ranked in order
+        if by_gold[ranked] != by_model[ranked]
     ]
-    left_out = len(gold) - len(places)
-    return Worst(scored.name, scored.key, len(places), left_out, scored.missing, tuple(rows))
+    return Worst(scored.name, len(places), len(gold) - len(places), scored.missing, rows)
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
@@ -304,12 +322,6 @@ def ranks(values: np.ndarray) -> np.ndarray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     below = np.cumsum(counts) - counts  # (distinct,)
     return (100 * (below + counts / 2) / len(values))[inverse]
-
-
-def _texts(scored: ScoredPairs, place: int) -> tuple[str, ...]:
-    if scored.texts is None:
-        return ()
-    return tuple(_shortened(column[place]) for column in scored.texts)
 
 
 def _shortened(text: str) -> str:

@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,15 +79,8 @@ class Run:
         self.known: dict[str, Any] = {}
         self._handler: logging.Handler | None = None
         # The lock ends with the process, however that ends, so that none can be left behind.
-        try:
+        with _refused(f"{path}: cannot be written into", "make it writable, or resume a copy of it"):
             self._lock = open_lock(path / ".lock")
-        except OSError as fault:
-            if is_full(fault):
-                raise
-            raise ConfigError(
-                f"{path}: cannot be written into ({fault.strerror}); a run is resumed where it is: make it "
-                "writable, or copy it to a folder that is and resume the copy"
-            ) from None
         if not self._locked():
             self._lock.close()
             raise EmbedrunError(f"{path}: in use by another process; wait for it to finish", exit_code=IN_USE)
@@ -101,36 +95,21 @@ class Run:
         Raises:
             ConfigError: if the directory exists or cannot be made, or the name could leave `outputs/`.
         """
-        if directory is not None:
-            path = Path(directory)
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.mkdir()
-            except FileExistsError as fault:  # of the directory, or of a file where a parent should be
-                if again and is_empty(path):
-                    return cls(path)
-                found = f"hydra.run.dir: {fault.filename} exists"
-                if holds_nothing(path):
-                    raise ConfigError(f"{found} and holds nothing yet; delete it, or name another") from None
-                raise ConfigError(f"{found}; a run directory is never reused, name another") from None
-            except (OSError, ValueError) as fault:
-                if is_full(fault):
-                    raise
-                raise ConfigError(
-                    f"hydra.run.dir: cannot make {directory!r} ({fault}); name another"
-                ) from None
+        if directory is None:
+            parent = Path("outputs") / check_name(name)
+            stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+            advice = "go to another folder, or name the directory with hydra.run.dir=DIR"
+            with _refused(f"outputs: cannot make a directory below {str(parent)!r}", advice):
+                return cls(_made(parent, f"{stamp}-{config_hash(config)[:6]}"))
+        path = Path(directory)
+        if again and is_empty(path):
             return cls(path)
-        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-        parent = Path("outputs") / check_name(name)
-        try:
-            return cls(_made(parent, f"{stamp}-{config_hash(config)[:6]}"))
-        except OSError as fault:
-            if is_full(fault):
-                raise
-            raise ConfigError(
-                f"outputs: cannot make a directory below {str(parent)!r} ({fault.strerror}); go to another "
-                "folder, or name the directory with hydra.run.dir=DIR"
-            ) from None
+        if os.path.lexists(path):
+            advice = "it holds nothing yet; delete it" if holds_nothing(path) else "it is never reused"
+            raise ConfigError(f"hydra.run.dir: {path} exists; {advice}, or name another")
+        with _refused(f"hydra.run.dir: cannot make {directory!r}", "name another"):
+            path.mkdir(parents=True)
+        return cls(path)
 
     @classmethod
     def claim(cls, path: Path) -> "Run":
@@ -140,16 +119,15 @@ class Run:
             EmbedrunError: exit 8, if another process is writing into it, or has finished it.
             DataError: if its `status.json` cannot be read.
         """
-        run, files = cls(path), RunFiles(path)
+        run = cls(path)
         try:
-            run.known = dict(files.status)
+            run.known = dict(RunFiles(path).status)
             if not run.known:
                 raise DataError(f"{path / 'status.json'}: cannot be read (it is missing, or empty)")
-            if files.is_finished:  # by another process, since it was found unfinished
-                raise EmbedrunError(
-                    f"{path}: has finished meanwhile; its scores are in {path / 'results.json'}",
-                    exit_code=IN_USE,
-                )
+            if run.known.get("state") == "finished":  # by another process, since it was found unfinished
+                scores = path / "results.json"
+                problem = f"{path}: has finished meanwhile; its scores are in {scores}"
+                raise EmbedrunError(problem, exit_code=IN_USE)
         except EmbedrunError:
             run.release()
             raise
@@ -185,8 +163,7 @@ class Run:
     def go_on(self) -> None:
         """Mark a claimed run as resumed, and remove the partly written files of a kill."""
         self._clear_remains()
-        before = self.known.get("attempts")
-        attempts = (before if isinstance(before, int) else 1) + 1
+        attempts = int(self.known.get("attempts") or 1) + 1
         self.status(state="running", resumed=now(), attempts=attempts, ended=None, error=None)
 
     def _clear_remains(self) -> None:
@@ -204,9 +181,8 @@ class Run:
         try:
             if state == "finished":
                 shutil.rmtree(self.path / PARTS, ignore_errors=True)
-            # It may quote a file's name or an address.
-            said = None if error is None else clean(masked(error))
-            self.status(state=state, ended=now(), error=said)
+            quoted = None if error is None else clean(masked(error))  # of a file's name or an address
+            self.status(state=state, ended=now(), error=quoted)
         finally:
             if self._handler is not None:
                 logging.getLogger("embedrun").removeHandler(self._handler)
@@ -216,11 +192,10 @@ class Run:
 
     def _locked(self) -> bool:
         """Lock the directory; false if another process holds it."""
-        for attempt in range(_LOOKS):
-            if attempt:
-                time.sleep(_PAUSE)
+        for _ in range(_LOOKS):
             if take(self._lock):
                 return True
+            time.sleep(_PAUSE)
         return False
 
     def open_log(self) -> logging.Logger:
@@ -239,27 +214,40 @@ class Run:
         write_atomically(self.path / "results.json", to_json({"schema": 1, **results}))
 
 
+@contextmanager
+def _refused(problem: str, next_step: str) -> Iterator[None]:
+    """Refuse a place that the system does not let us write to; a full disk is left to the caller."""
+    try:
+        yield
+    except (OSError, ValueError) as fault:
+        if isinstance(fault, OSError) and is_full(fault):
+            raise
+        raise ConfigError(f"{problem} ({fault}); {next_step}") from None
+
+
 def _made(parent: Path, name: str) -> Path:
     """Make a directory of this name, with `.2`, ... appended where the same run started in this second."""
     parent.mkdir(parents=True, exist_ok=True)
-    for attempt in range(1, 10_000):
-        path = parent / (f"{name}.{attempt}" if attempt > 1 else name)
+    path, attempt = parent / name, 1
+    while True:
         try:
             path.mkdir()
+            return path
         except FileExistsError:
-            continue
-        return path
-    raise ConfigError(f"name: no free directory below {parent}")
+            attempt += 1
+            path = parent / f"{name}.{attempt}"
 
 
 def is_empty(path: Path) -> bool:
     """Whether a folder holds nothing but what a run writes before it begins."""
-    return path.is_dir() and all(one.name in _FIRST or one.name.startswith(".") for one in path.iterdir())
+    return path.is_dir() and all(
+        child.name in _FIRST or child.name.startswith(".") for child in path.iterdir()
+    )
 
 
 def holds_nothing(path: Path) -> bool:
     """Whether a folder can be deleted without loss: its run ended before it had begun."""
-    names = {one.name for one in path.iterdir()} if path.is_dir() else {""}
+    names = {child.name for child in path.iterdir()} if path.is_dir() else {""}
     names = {name for name in names if not _is_partly_written(name)}
     return names <= {*_FIRST, ".lock", PARTS} and Run.is_free(path)
 
@@ -330,17 +318,15 @@ def _version(package: str) -> str | None:
 def _code() -> Plain | None:
     """Commit of the checkout that this package runs from, and whether it has changes; None if it is none."""
     root = Path(__file__).resolve().parents[2]
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10, check=True
+        ).stdout.strip()
+
     if not (root / ".git").exists():
         return None
     try:
-        commit = _git(root, "rev-parse", "HEAD")
-        return {"commit": commit, "dirty": bool(_git(root, "status", "--porcelain"))}
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10, check=True
-    )
-    return done.stdout.strip()

@@ -132,8 +132,8 @@ class RunFiles:
     @property
     def data(self) -> Plain:
         """Fingerprints of the rows and models that it has read, and of its code, by name."""
-        found = _mapping(self.environment.get("data"))
-        return {name: SAME_CODE.get(str(mark), mark) for name, mark in found.items()}
+        marks = _mapping(self.environment.get("data"))
+        return {name: SAME_CODE.get(str(mark), mark) for name, mark in marks.items()}
 
     @property
     def scores(self) -> dict[str, float]:
@@ -213,7 +213,7 @@ def _object(path: Path) -> Plain:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError) as fault:
-        raise DataError(f"{path}: cannot be read ({_first_line(fault)})") from fault
+        raise DataError(f"{path}: cannot be read ({' '.join(str(fault).split())[:200]})") from fault
     if not isinstance(plain, dict):
         raise DataError(f"{path}: holds no mapping of names, so it is not a file of a run")
     return plain
@@ -221,7 +221,3 @@ def _object(path: Path) -> Plain:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"holds {constant}, which no run writes")
-
-
-def _first_line(fault: BaseException) -> str:
-    return " ".join(str(fault).split())[:200] or type(fault).__name__

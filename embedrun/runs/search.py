@@ -30,8 +30,8 @@ _WIDTH = 60  # characters of a value that is shown
 def of(name: str, config: str | None = None) -> list[RunFiles]:
     """The runs below `outputs/<name>/`, the newest first; a file that cannot be read counts as empty.
 
-    With `config`, a config hash, only those whose directory names hold the first 6 digits of it. Nothing else
-    identifies a run that was killed at once; of any other, compare the whole hash, `config_sha256`.
+    With `config`, a config hash, only those whose directory names hold its first 6 digits; compare the whole
+    hash, `config_sha256`, where a run has come so far as to have it.
     """
     pattern = "*" if config is None else f"*-{config[:6]}*"
     return newest_first(RunFiles.read(path, strict=False) for path in (_OUTPUTS / name).glob(pattern))
@@ -45,8 +45,8 @@ def unfinished(name: str, config: Plain, directory: str | None) -> Path | None:
     if directory is not None:
         return Path(directory) if RunFiles(Path(directory)).has_begun else None
     wanted = config_hash(config)
-    found = (run for run in of(name, wanted) if run.config_sha256 == wanted and _can_go_on(run))
-    return next((run.path for run in found), None)
+    runs = (run for run in of(name, wanted) if run.config_sha256 == wanted and _can_go_on(run))
+    return next((run.path for run in runs), None)
 
 
 def _can_go_on(run: RunFiles) -> bool:
@@ -65,43 +65,34 @@ def settled_as_begun(plain: Plain, directory: str | None, pin: Pin | None = None
     if directory is not None:
         return settled_for(plain, Path(directory), pin)
     wanted = config_hash(plain)
-    found = (run for run in of(str(plain.get("name"))) if run.status.get(ASKED) == wanted)
-    return settled_for(plain, next((run.path for run in found if _can_go_on(run)), None), pin)
+    runs = (run for run in of(str(plain.get("name"))) if run.status.get(ASKED) == wanted)
+    return settled_for(plain, next((run.path for run in runs if _can_go_on(run)), None), pin)
 
 
 def settled_for(plain: Plain, run: Path | None, pin: Pin | None = None) -> Plain:
-    """`settled`, for the run in this directory to be resumed; None: a new run.
-
-    If the run began from this configuration, each ``run:NAME`` stands for what it stood for then, whatever
-    has finished since.
-    """
-    if run is None or RunFiles.read(run, strict=False).status.get(ASKED) != config_hash(plain):
-        return settled(plain, pin=pin)
-    return settled(plain, beginning(run), pin=pin)
+    """`settled` as the run in this directory was, if it began from this configuration; None: a new run."""
+    is_its = run is not None and RunFiles.read(run, strict=False).status.get(ASKED) == config_hash(plain)
+    return settled(plain, beginning(run) if run is not None and is_its else None, pin=pin)
 
 
 def settled(plain: object, began: object = None, *, pin: Pin | None = None) -> Any:
     """Configuration data, of any form, in which each ``run:NAME`` is replaced by a directory.
 
-    A configuration is settled before it is written down, so that a resumed run finds the model that it began
-    with, whatever has finished since. What cannot be settled stays, for `locate` to report with everything
-    else that is missing. `began` is the settled data of an earlier run, whose directories are used. `pin`
-    settles what else the options of `dataset` leave open.
+    What cannot be settled stays, for `locate` to report with everything else that is missing. Directories of
+    `began`, the settled data of the run to be resumed, are kept, whatever has finished since. `pin` settles
+    what else the options of `dataset` leave open.
     """
-    if isinstance(plain, Mapping):
-        found = {
-            key: (_place if key in _KEYS else settled)(one, _part(began, key)) for key, one in plain.items()
-        }
-        group = found.get("dataset")
-        if pin is not None and isinstance(group, Mapping):
-            found["dataset"] = pin(group, _part(began, "dataset"))
-        return found
     if isinstance(plain, list):
-        return [settled(one, _part(began, place)) for place, one in enumerate(plain)]
-    return plain
-
-
-_KEYS = ("name", "model")  # of the options that take a model's name
+        return [settled(value, _part(began, place)) for place, value in enumerate(plain)]
+    if not isinstance(plain, Mapping):
+        return plain
+    values = {}
+    for key, value in plain.items():
+        names_model = key in ("name", "model") and isinstance(value, str)
+        values[key] = (_directory if names_model else settled)(value, _part(began, key))
+    if pin is not None and isinstance(group := values.get("dataset"), Mapping):
+        values["dataset"] = pin(group, _part(began, "dataset"))
+    return values
 
 
 def _part(data: Any, key: object) -> Any:
@@ -111,9 +102,7 @@ def _part(data: Any, key: object) -> Any:
         return None
 
 
-def _place(name: object, began: object) -> object:
-    if not isinstance(name, str):
-        return settled(name, began)
+def _directory(name: str, began: object) -> str:
     if name.startswith(MARK) and isinstance(began, str):
         return began
     try:
@@ -125,11 +114,7 @@ def _place(name: object, began: object) -> object:
 MARK = "run:"
 LATEST = "latest"
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
-_WHOLE = (
-    "config.json",
-    "adapter_config.json",
-    "modules.json",
-)  # of a model's folder, where no run is looked for
+_MODEL_FILES = ("config.json", "adapter_config.json", "modules.json")  # no run is looked for beside them
 _LISTED = 10  # runs that a word may mean
 _NEAR = 3  # names that are offered for one that is none
 FORMS = (
@@ -158,9 +143,7 @@ OF_MODEL = Kind(
 
 
 def settle(name: str) -> str:
-    """The directory, as a full path, that ``run:WORD`` means now; any other name of a model as it is.
-
-    It is that of a finished run that has a model: an evaluation has none. See `named`.
+    """The full path of the finished run with a model that ``run:WORD`` means; any other name as it is.
 
     Raises:
         ConfigError: if several runs have the word in their names.
@@ -173,9 +156,9 @@ def named(word: str, kind: Kind = ANY) -> str:
     """The run directory that a person means by a word; the word itself where it means none.
 
     It may be a path; ``latest``, for the newest run; the name of runs, a folder below `outputs`, for the
-    newest of them; or any part of `NAME/RUN` that only one run below `outputs` has. A folder without a run or
-    a model of its own means the newest run below it. After ``run:`` stands a word that is no path. Which run
-    is meant is said wherever the word is not its path.
+    newest of them; or a part of `RUN` or `NAME/RUN` that only one run below `outputs` has. A folder without a
+    run or a model of its own means the newest run below it. After ``run:`` stands a word that is no path.
+    Which run is meant is said wherever the word is not its path.
 
     Raises:
         ConfigError: if several runs have the word in their names, each of which is listed.
@@ -186,7 +169,7 @@ def named(word: str, kind: Kind = ANY) -> str:
         is_itself = folder.exists() and _is_itself(folder)
     except (OSError, ValueError):  # too long, or with a character that no path has
         return word
-    if is_itself or not (word.startswith(MARK) or word == LATEST or _candidates(word, kind)[0]):
+    if is_itself or not (word.startswith(MARK) or word == LATEST or _candidates(word)[0]):
         return word
     path, how = _meant(word, kind)
     say(f"{word}: {path}{how}")
@@ -200,71 +183,45 @@ def meant(path: Path) -> Path:
 
 def _is_itself(path: Path) -> bool:
     """Whether an existing path is a run, a model or a file, and no folder of runs."""
-    return not path.is_dir() or is_run(path) or any((path / name).is_file() for name in _WHOLE)
+    return not path.is_dir() or is_run(path) or any((path / name).is_file() for name in _MODEL_FILES)
 
 
-def _candidates(word: str, kind: Kind) -> tuple[list[Path], Path | None]:
-    """The runs that a word may mean, and the folder whose newest it means; None where it must mean one alone.
-
-    For a model of the hub, a part of what runs are called must not stand in.
-    """
+def _candidates(word: str) -> tuple[list[Path], Path | None]:
+    """The runs that a word may mean, and the folder whose newest it means; None: it must mean one."""
     text = word.removeprefix(MARK)
     if text == word and (runs := list(_below(expanded(word)))):
         return runs, Path(word)
     if not _RUN_NAME.fullmatch(text):
         return [], None
-    if text == LATEST:
-        return list(_below(_OUTPUTS)), _OUTPUTS
-    if runs := list(_below(_OUTPUTS / text)):
-        return runs, _OUTPUTS / text
-    return _with_part(text, beyond_name=text == word and kind is OF_MODEL), None
+    folder = _OUTPUTS if text == LATEST else _OUTPUTS / text
+    runs = list(_below(folder))
+    return (runs, folder) if runs or text == LATEST else (_with_part(text), None)
 
 
 def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     """The run of a word that must mean one, and how it was chosen."""
-    text = word.removeprefix(MARK)
-    paths, folder = _candidates(word, kind)
-    if not (paths or _RUN_NAME.fullmatch(text)):
-        raise DataError(
-            f"{_subject(word, kind)}: expected {MARK}NAME with the name of runs, a folder below "
-            f"{_OUTPUTS}, a part of the name of one run there, or {LATEST}"
-        )
-    every = [RunFiles.read(path, strict=False) for path in paths]
+    paths, folder = _candidates(word)
+    every = newest_first(RunFiles.read(path, strict=False) for path in paths)
     runs = [run for run in every if kind.fits(run)] or (every if folder is None or kind.any_else else [])
     if not runs:
-        named_so = folder in (None, _OUTPUTS / text)
-        raise _none(word, text, f" named {text} below {_OUTPUTS}" if named_so else f" below {folder}", kind)
+        raise _none(word, kind)
     if folder is None and len(runs) > 1:
-        raise ConfigError(_ambiguous(word, newest_first(runs)))
-    return newest_first(runs)[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
+        listed = [f"{run.path}  {run.state or 'no status'} {run.when[:16]}" for run in runs[:_LISTED]]
+        more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
+        problem = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
+        raise ConfigError("\n    ".join([problem, *listed, *more]))
+    return runs[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
 
 
-def _ambiguous(word: str, runs: Sequence[RunFiles]) -> str:
-    """Message that lists the runs that a word may mean."""
-    lines = [
-        f"{run.path}  {run.state or 'no status'}" + (f" {run.when[:16]}Z" if run.when else "")
-        for run in runs[:_LISTED]
-    ]
-    more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
-    said = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
-    return "\n    ".join([said, *lines, *more])
-
-
-def _with_part(part: str, *, beyond_name: bool = False) -> list[Path]:
-    """The runs below `outputs` whose `NAME/RUN` has a part; where one is whole, only those.
-
-    With `beyond_name`, the part must reach into the last folder of the path.
-    """
+def _with_part(part: str) -> list[Path]:
+    """The runs below `outputs` with this part in `RUN`, or in `NAME/RUN` if it has a `/`."""
     part = part.removeprefix(f"{_OUTPUTS}/")
-    if not _RUN_NAME.fullmatch(part):
-        return []
-    found = {}
-    for path in _below(_OUTPUTS):
-        name = path.relative_to(_OUTPUTS).as_posix()
-        least = len(name) - len(path.name) + 1 if beyond_name else 0
-        if (at := name.rfind(part)) >= 0 and at + len(part) >= least:
-            found[path] = part in (path.name, name)
-    return [path for path, whole in found.items() if whole] or list(found)
+    names = {
+        path: path.relative_to(_OUTPUTS).as_posix() if "/" in part else path.name for path in _below(_OUTPUTS)
+    }
+    return [path for path, name in names.items() if name == part] or [
+        path for path, name in names.items() if part in name
+    ]
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -272,37 +229,31 @@ def _below(folder: Path) -> Iterator[Path]:
     yield from below(folder, without=_OF_OTHERS) if folder.is_dir() else ()
 
 
-def _subject(word: str, kind: Kind) -> str:
-    return f"model {word!r}" if kind is OF_MODEL else repr(word)
-
-
-def _none(word: str, text: str, where: str, kind: Kind) -> DataError:
+def _none(word: str, kind: Kind) -> DataError:
     """The refusal of a word that must mean a run, and means none."""
-    if kind is OF_MODEL:
-        hint, last = near_models(text), f"name one: {FORMS}"
-    else:
-        hint = nearest(
-            text, [path.name for path in _OUTPUTS.glob("*") if path.is_dir() and path.name != text]
-        )
-        last = "name a run directory; embedrun runs lists them"
-    first = hint.removeprefix("; ") + {"": "", "?": " If not, "}.get(hint[-1:], "; ")
+    text, is_model = word.removeprefix(MARK), kind is OF_MODEL
+    names = [path.name for path in _OUTPUTS.glob("*") if path.is_dir() and path.name != text]
+    hint = near_models(text) if is_model else nearest(text, names)
     if text in presets.groups().get("experiment", []):
-        first += f"run `embedrun train +experiment={text}` first, or "
-    return DataError(f"{_subject(word, kind)}: no {kind.what}{where}; {first}{last}")
+        hint = f"; run `embedrun train +experiment={text}` first"
+    forms = FORMS if is_model else f"a run directory, {MARK}NAME or {LATEST}; embedrun runs lists them"
+    next_step = f"{' If not, ' if hint.endswith('?') else '; '}name one: {forms}"
+    subject = f"model {word!r}" if is_model else repr(word)
+    return DataError(f"{subject}: no {kind.what} named {text} below {_OUTPUTS}{hint}{next_step}")
 
 
 def near_models(word: str) -> str:
     """`"; did you mean 'run:toy'?"` for a word that names no model here, or an empty string.
 
-    It is the nearest of the finished runs with a model, by the name of either folder or both, and of the
-    presets' models. Where none is near, it is `"; runs with a model: run:toy"`, the newest.
+    It is the nearest of the finished runs with a model, by the name of either folder, and of the presets'
+    models; where none is near, `"; runs with a model: run:toy"`, the newest.
     """
     text = word.removeprefix(MARK).removeprefix(f"{_OUTPUTS}/")
     runs = [run for path in _below(_OUTPUTS) if OF_MODEL.fits(run := RunFiles.read(path, strict=False))]
     places = [run.path.relative_to(_OUTPUTS) for run in newest_first(runs)]
     names = list(dict.fromkeys(f"{MARK}{place.parts[0]}" for place in places))
-    spelled = {str(place) if "/" in text else place.name: f"{MARK}{place}" for place in places}
-    spelled |= {} if "/" in text else {name.removeprefix(MARK): name for name in names}
+    spelled = {place.name: f"{MARK}{place}" for place in places}
+    spelled |= {name.removeprefix(MARK): name for name in names}
     for preset in presets.groups()["backbone"]:
         if isinstance(model := presets.whole(presets.folder(), f"backbone/{preset}").get("name"), str):
             spelled |= {preset: model, model: model, model.rpartition("/")[2]: model}
@@ -336,19 +287,13 @@ def _shown(options: Plain, key: str) -> str:
 def beginning(folder: Path) -> Plain:
     """The configuration that a run began with, by its hash; empty where no file has it any more."""
     run = RunFiles.read(folder, strict=False)
-    return next((one for one in _written(run) if config_hash(one) == run.config_sha256), {})
-
-
-def _written(run: RunFiles) -> Iterator[Plain]:
-    """Candidates for the configuration that a run began with."""
-    yield run.began_with
-    yield {key: value for key, value in run.config.items() if key != "schema"}
+    written = {key: value for key, value in run.config.items() if key != "schema"}
+    candidates = (config for config in (run.began_with, written) if config_hash(config) == run.config_sha256)
+    return next(candidates, {})
 
 
 def same_data(folder: Path, data: Mapping[str, str]) -> None:
-    """Refuse to resume the run of a folder with other data, models or code than it began with.
-
-    `data` has the fingerprints of the splits, models and code that it would read now, by name.
+    """Refuse to resume a run with other data, models or code than it began with, by their fingerprints.
 
     Raises:
         ConfigError: with everything that has changed.
@@ -367,12 +312,14 @@ def changed(now: Mapping[str, str], began: Mapping[str, object]) -> list[str]:
 
 def changes(names: Sequence[str]) -> str:
     """The same in words, as `the rows of stsb/train have changed and the code of angle has changed`."""
-    found = {
+    changed_names = {
         "rows of {} have": [name for name in names if not name.startswith((MODEL, CODE))],
         "files of {} have": [name.removeprefix(MODEL) for name in names if name.startswith(MODEL)],
         "code of {} has": [name.rpartition(" ")[2] for name in names if name.startswith(CODE)],
     }
-    return " and ".join(f"the {said.format(', '.join(of))} changed" for said, of in found.items() if of)
+    return " and ".join(
+        f"the {words.format(', '.join(of))} changed" for words, of in changed_names.items() if of
+    )
 
 
 def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:
@@ -393,8 +340,8 @@ def refuse_code(folder: Path) -> None:
         ConfigError: with every such key.
     """
     run = RunFiles.read(folder, strict=False)
-    found = {folder / "config.yaml": run.config, folder / BEGAN: run.began_with}
-    if problems := [f"{path}: {one}" for path, plain in found.items() for one in safety.code_keys(plain)]:
+    configs = {folder / "config.yaml": run.config, folder / BEGAN: run.began_with}
+    if problems := [f"{path}: {key}" for path, plain in configs.items() for key in safety.code_keys(plain)]:
         raise ConfigError(problems)
 
 
@@ -407,12 +354,9 @@ def configuration(folder: Path) -> Plain:
         ConfigError: if there is none, or it is of another schema version.
     """
     path = folder / "config.yaml"
-    if not path.is_file() and holds_nothing(folder):
-        raise ConfigError(
-            f"{folder}: holds nothing yet, since its run ended before it had begun; delete it, and start the "
-            "run again"
-        )
     if not path.is_file():
+        if holds_nothing(folder):
+            raise ConfigError(f"{folder}: holds nothing yet; delete it, and start the run again")
         raise ConfigError(f"{folder}: is not the directory of a run that has begun; it has no config.yaml")
     try:
         plain = files.read_yaml(path)

@@ -32,8 +32,14 @@ def verify(folder: Path, *, every_byte: bool = False) -> None:
     place = folder / FILE
     if not place.is_file():
         return
-    sums = _read(place)
-    read = every_byte or sum(size for size, _ in sums.values()) <= AT_ONCE
+    try:
+        manifest = files.read_json(place)
+        if manifest["schema"] != _SCHEMA or not manifest["files"]:
+            raise ValueError(f"has no files, or another schema than {_SCHEMA}")
+        sums = {str(name): (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
+        read = every_byte or sum(size for size, _ in sums.values()) <= AT_ONCE
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
+        raise DataError(f"{place}: cannot be read ({fault}); copy the folder again, or remove it") from fault
     problems = []
     for name, (size, digest) in sums.items():
         path = folder / name
@@ -44,20 +50,3 @@ def verify(folder: Path, *, every_byte: bool = False) -> None:
     advice = f"copy the folder again, or remove {place} if it was changed on purpose"
     if problems:
         raise DataError([f"{problem} ({FILE}); {advice}" for problem in problems])
-
-
-def _read(place: Path) -> dict[str, tuple[int, str]]:
-    """Bytes and SHA-256 of each file that a manifest lists."""
-    try:
-        manifest = files.read_json(place)
-        if manifest["schema"] != _SCHEMA:
-            raise ValueError(f"schema {manifest['schema']!r}, and this version of embedrun reads {_SCHEMA}")
-        sums = {str(name): (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
-        if not sums:
-            raise ValueError("lists no file")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
-        raise DataError(
-            f"{place}: is not the manifest of a model ({type(fault).__name__}: {fault}); copy the folder "
-            "again, or remove the file to load the model unverified"
-        ) from fault
-    return sums

@@ -63,7 +63,6 @@ def test_a_path_and_a_model_of_the_hub_stand_before_a_part_of_what_runs_are_call
     (Path("toy") / "config.json").touch()
     assert named("toy") == "toy"
     assert named("run:toy") == four[1]
-    assert named("sts") == four[2]  # no hub id is meant by `report sts`
     assert named("to", OF_MODEL) == "to"
     assert named("owner/model", OF_MODEL) == "owner/model"
     assert named("\0", OF_MODEL) == "\0"

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.report import Facts, ScoredPairs, gather
+from embedrun.report.page import gather
+from embedrun.report.scores import ScoredPairs
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
 
@@ -17,10 +18,10 @@ PIXEL = base64.b64decode(
 
 
 @pytest.fixture
-def rich(tmp_path: Path) -> Callable[[str], Facts]:
+def rich(tmp_path: Path) -> Callable[[str], dict]:
     """The facts of a run that has everything; each of its names and texts begins with a word of one's own."""
 
-    def make(word: str) -> Facts:
+    def make(word: str) -> dict:
         folder = tmp_path / "run"
         (folder / "plots").mkdir(parents=True, exist_ok=True)
         (folder / "plots" / "a_density.png").write_bytes(PIXEL)
@@ -83,8 +84,6 @@ def rich(tmp_path: Path) -> Callable[[str], Facts]:
                 ScoredPairs(word, key, gold, cosine, texts),
                 ScoredPairs(f"{word} dev", task, gold, cosine, missing=f"{word} is not at hand."),
             ],
-            published={key: 62.0, f"{word} only": 1.0},
-            source=f"{word}, Table 1",
             remarks=[f"{word} is broken"],
         )
 

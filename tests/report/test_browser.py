@@ -8,8 +8,8 @@ from browser import Browser, browser, installed
 from finished_runs import finished
 from many_runs import TEST
 
-from embedrun.report import render
 from embedrun.report.overview import write
+from embedrun.report.page import render
 
 pytestmark = [
     pytest.mark.browser,

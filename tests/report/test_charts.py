@@ -4,7 +4,8 @@ import base64
 import json
 from pathlib import Path
 
-from embedrun.report.charts import Metrics, images, panels, thinned
+from embedrun.report.page import images, panels
+from embedrun.report.scores import Metrics, thinned
 
 
 def test_a_long_line_is_thinned_and_keeps_its_ends_and_extremes():

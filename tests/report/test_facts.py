@@ -2,9 +2,8 @@
 
 import pytest
 
-from embedrun.report import gather
-from embedrun.report.charts import Speed
-from embedrun.report.facts import summary
+from embedrun.report.page import gather, summary
+from embedrun.report.scores import Speed
 from embedrun.runs.reading import RunFiles
 
 
@@ -17,10 +16,11 @@ def run(tmp_path):
 
 def test_a_run_that_has_only_begun_has_a_page(run):
     facts = gather(run)
-    assert (facts.headline, facts.panels, facts.images, facts.worst, facts.seen) == (None, [], [], [], [])
-    assert (facts.config, facts.repeat, facts.remarks) == ("", "", [])
-    assert facts.name == run.path.name
-    assert facts.go_on == f"embedrun resume {run.path}"
+    assert facts["headline"] is None
+    assert [facts[part] for part in ("panels", "images", "worst", "seen", "remarks")] == [[]] * 5
+    assert (facts["config"], facts["repeat"]) == ("", "")
+    assert facts["name"] == run.path.name
+    assert facts["go_on"] == f"embedrun resume {run.path}"
 
 
 NONE = Speed(None, None)
@@ -50,7 +50,8 @@ def test_a_training_run_says_what_it_trained_on_what_and_how():
         "learning rate": "2e-5, linear",
         "seed": "7",
         "machine": "2 × A100, bf16",
-        "speed": "432 rows/s, 2.3 GiB on the device at most",
+        "speed": "432 rows/s",
+        "memory": "2.3 GiB on the device at most",
         "time": "1\xa0min\xa042\xa0s: load 2.0\xa0s, train 1\xa0min\xa040\xa0s",
     }
 

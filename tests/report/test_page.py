@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from embedrun.report import render
+from embedrun.report.page import render
 
 PAYLOADS = [
     '" onerror="alert(1)',
@@ -62,7 +62,6 @@ def test_no_text_adds_an_element_an_attribute_or_an_address(rich, payload):
     for part in (
         f"{payload} left 0",
         f"{payload} is broken",
-        f"{payload}, Table 1",
         f"{payload} rule",
     ):
         assert part in text

@@ -66,7 +66,7 @@ def test_a_name_of_no_run_folder_or_model_is_answered_with_what_is_near_and_the_
 @pytest.mark.parametrize("name", ["run:", "run:s1/../s1/a", "run:/s1"])
 def test_a_name_cannot_leave_the_folder(name):
     run("s1/a", ended="2025-01-01T10:00:00+00:00")
-    with pytest.raises(DataError, match="expected run:NAME"):
+    with pytest.raises(DataError, match="name one: a run directory, run:NAME"):
         settle(name)
 
 

@@ -12,11 +12,19 @@ import broken_trackers
 import pytest
 from broken_trackers import FAULTS
 
+from embedrun import tracking
 from embedrun.config import TrackingConfig
 from embedrun.config.options import WandbConfig
 from embedrun.errors import EmbedrunError
-from embedrun.tracking import Mirror, Tracker, mirrors, problems, trackers
-from embedrun.tracking.trackers import TensorboardFiles, WandbRun, reason
+from embedrun.tracking import (
+    Mirror,
+    TensorboardFiles,
+    Tracker,
+    WandbRun,
+    mirrors,
+    problems,
+    reason,
+)
 
 KEPT = "; training is not affected, and metrics.jsonl has every value\n"
 
@@ -112,7 +120,7 @@ def test_only_the_trackers_asked_for_are_started_and_a_missing_one_is_a_problem(
     assert mirrors(TrackingConfig(), tmp_path, name="x", options={}, step=0) == []
     both = TrackingConfig(tensorboard=True, wandb=WandbConfig())
     assert problems(both) == []
-    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
     assert problems(TrackingConfig(wandb=WandbConfig())) == []
     (problem,) = problems(both)
     assert problem.startswith("tracking.tensorboard: needs the tensorboard package; pip install")

@@ -1,29 +1,131 @@
-"""W&B and TensorBoard, each imported where it is asked for, behind the one guard that training needs."""
+"""Where metrics go: the run's own files, independent of the clock, and mirrors in W&B and TensorBoard."""
 
 import contextlib
+import json
 import logging
 import math
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
+from types import TracebackType
+from typing import IO, Self
 
 from embedrun.config import TrackingConfig
 from embedrun.config.options import WandbConfig
 from embedrun.console import masked, say
-from embedrun.errors import EmbedrunError, install_extra
+from embedrun.errors import NO_CHECKPOINT, EmbedrunError, RunFailed, install_extra
 from embedrun.files import Plain
 
+_METRICS, _SPEED = "metrics.jsonl", "speed.jsonl"
 _log = logging.getLogger("embedrun")
 _MOST_WAITING = 20_000  # values
 _UNFINISHED_SECONDS = 2.0  # whoever sent a signal may soon send SIGKILL
 _LONGEST_REASON = 300  # characters
 _NO_KEY = "no API key; set WANDB_API_KEY, or run `wandb login`, or choose tracking.wandb.mode=offline"
+
+
+class Tracker:
+    """Writes `metrics.jsonl` and `speed.jsonl` of a run directory, and tells its mirrors.
+
+    `metrics.jsonl` holds nothing that depends on the clock, so that two runs of one configuration and seed
+    give the same bytes. As a context manager it is closed at the end of the block, as not finished if that
+    raises. The mirrors get every value; they cannot fail a call, nor delay any but `close`.
+    """
+
+    def __init__(self, folder: Path, mirrors: "Sequence[Mirror]" = ()) -> None:
+        self._metrics = (folder / _METRICS).open("a", encoding="utf-8")  # both closed by `close`
+        self._speed = (folder / _SPEED).open("a", encoding="utf-8")
+        self._mirrors = mirrors
+
+    def metric(self, *, step: int, epoch: float, split: str, name: str, value: float) -> None:
+        """One measured value, `split` being `train`, `dev` or `test`; an undefined one is written as null."""
+        row = {"step": step, "epoch": round(epoch, 6), "split": split, "name": name}
+        _write(self._metrics, {**row, "value": value if math.isfinite(value) else None})
+        for mirror in self._mirrors:
+            mirror.add(step=step, name=f"{split}/{name}", value=value)
+
+    def speed(
+        self, *, step: int, time: float, rows_per_second: float, tokens_per_second: float, memory: int | None
+    ) -> None:
+        """How fast training went since the last call; `time` in seconds since the start, memory in bytes."""
+        row = {
+            "time": round(time, 3),
+            "rows_per_second": round(rows_per_second, 2),
+            "tokens_per_second": round(tokens_per_second, 1),
+            "memory": memory,
+        }
+        _write(self._speed, {"step": step, **row})
+        for mirror in self._mirrors:
+            for name, value in row.items():
+                if value is not None:
+                    mirror.add(step=step, name=f"speed/{name}", value=value)
+
+    def sync(self) -> int:
+        """Bring `metrics.jsonl` to the disk; returns its size in bytes, which `cut` takes."""
+        self._metrics.flush()
+        os.fsync(self._metrics.fileno())
+        return os.fstat(self._metrics.fileno()).st_size
+
+    def close(self, *, finished: bool = True) -> None:
+        """Close both files, and wait for the mirrors as long as `tracking.patience` allows.
+
+        `finished` says whether the run reached its end, which W&B shows.
+        """
+        for mirror in self._mirrors:
+            mirror.end(finished=finished)
+        try:
+            self._metrics.close()
+            self._speed.close()
+        finally:
+            for mirror in self._mirrors:
+                mirror.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(finished=kind is None)
+
+
+def _write(file: IO[str], row: Plain) -> None:
+    file.write(json.dumps(row) + "\n")
+    file.flush()
+
+
+def cut(folder: Path, size: int) -> None:
+    """Remove what `metrics.jsonl` got after a checkpoint, so that a resumed run duplicates nothing.
+
+    An incomplete last line of `speed.jsonl` is removed too. `size`, in bytes, is that of `metrics.jsonl` when
+    the checkpoint was made, from `Tracker.sync`.
+
+    Raises:
+        RunFailed: exit 7, if lines from before the checkpoint are missing.
+    """
+    path, speed = folder / _METRICS, folder / _SPEED
+    written = path.read_bytes() if path.exists() else b""
+    if len(written) < size or not written[:size].endswith(b"\n" if size else b""):
+        raise RunFailed(
+            f"{path}: is not the file that the checkpoint was made with: expected a line to end at byte "
+            f"{size}, the file has {len(written)}; restore it, or start a new run",
+            exit_code=NO_CHECKPOINT,
+        )
+    _truncate(path, size)
+    if speed.exists():
+        _truncate(speed, speed.read_bytes().rfind(b"\n") + 1)
+
+
+def _truncate(path: Path, size: int) -> None:
+    with path.open("ab") as file:
+        file.truncate(size)
+        os.fsync(file.fileno())
 
 
 def problems(config: TrackingConfig) -> list[str]:
@@ -56,11 +158,9 @@ def mirrors(config: TrackingConfig, folder: Path, *, name: str, options: Plain, 
 class Mirror:
     """A tracker outside of the run's own files, called in a thread of its own.
 
-    It can neither raise into training nor delay any call but `wait`. Whatever goes wrong, the user reads one
-    warning, and `metrics.jsonl` is the same as without the tracker.
-
-    `option`, as ``"tracking.wandb"``, is what warnings start with. `connect`, called in the thread, makes the
-    tracker. `patience` is how many seconds it may take to end.
+    It can neither raise into training nor delay any call but `wait`; whatever goes wrong is one warning,
+    which starts with `option`. `connect`, called in the thread, makes the tracker; `patience` is how many
+    seconds it may take to end.
     """
 
     def __init__(
@@ -75,12 +175,10 @@ class Mirror:
 
     def add(self, *, step: int, name: str, value: float) -> None:
         """Hand over one value; it is dropped where the tracker has fallen far behind or has failed."""
-        if not self._open:
-            return
-        if self._values.qsize() >= _MOST_WAITING:
+        if self._open and self._values.qsize() < _MOST_WAITING:
+            self._values.put((step, name, value if math.isfinite(value) else math.nan))
+        elif self._open:
             self._warn("takes values more slowly than training gives them, and some are missing there")
-            return
-        self._values.put((step, name, value if math.isfinite(value) else math.nan))
 
     def end(self, *, finished: bool) -> None:
         """Announce that no value follows; returns at once."""
@@ -107,12 +205,11 @@ class Mirror:
             self._open = False
 
     def _warn(self, why: str) -> None:
-        if not self._warned.acquire(blocking=False):
-            return
-        text = f"{self._option}: {why}; training is not affected, and metrics.jsonl has every value"
-        _log.info("warning: %s", text)
-        with contextlib.suppress(OSError, ValueError):  # standard error may be closed by now
-            say(f"warning: {text}")
+        if self._warned.acquire(blocking=False):
+            text = f"{self._option}: {why}; training is not affected, and metrics.jsonl has every value"
+            _log.info("warning: %s", text)
+            with contextlib.suppress(OSError, ValueError):  # standard error may be closed by now
+                say(f"warning: {text}")
 
 
 def reason(fault: BaseException) -> str:
@@ -128,9 +225,6 @@ class WandbRun:
 
     Its id is in `RUN_DIR/wandb/id`, so that a resumed run continues under it. `folder` is the run directory,
     `group` that of the run where the configuration names none, `options` the resolved configuration.
-
-    Raises:
-        Exception: whatever wandb raises.
     """
 
     def __init__(
@@ -191,8 +285,8 @@ class WandbRun:
 class TensorboardFiles:
     """Event files below `RUN_DIR/tensorboard`; `folder` is the run directory.
 
-    A resumed run writes another file beside the first, which discards what followed the checkpoint. `step` is
-    the last whose values stay, 0 for none.
+    A resumed run writes another file beside the first, which discards what followed the checkpoint, of `step`
+    optimizer steps; 0 for none.
     """
 
     def __init__(self, folder: Path, *, step: int) -> None:

@@ -8,7 +8,7 @@ from finished_runs import ENVIRONMENT, finished
 from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.published import Stsb
 from embedrun.dataset.split import hold_out
-from embedrun.report.paper import scored_pairs
+from embedrun.report.pairs import scored_pairs
 from embedrun.runs.reading import RunFiles
 from embedrun.store import Store
 

@@ -80,9 +80,8 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError(f"--trials: must be at least 1, got {given.trials}")
     if find_spec("optuna") is None:
         raise ConfigError(f"tune needs optuna; {install_extra('hpo')}")
-    from embedrun.study.tune.plan import marks, plan_tune
-    from embedrun.study.tune.study import Study
-    from embedrun.study.tune.trial import draw, run, search, table, train_command, write
+    from embedrun.study.trials import Study
+    from embedrun.study.tune import draw, marks, plan_tune, run, search, table, train_command, write
 
     plan = plan_tune(with_runs(given.overrides), given.config_dir, given.study)
     data = marks(plan)

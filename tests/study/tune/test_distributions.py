@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.study.tune.distributions import Searched, split
+from embedrun.study.distributions import Searched, split
 
 
 def only(override: str) -> Searched:

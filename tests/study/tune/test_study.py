@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import ConfigError, RunFailed
-from embedrun.study.tune import study as tune_study
-from embedrun.study.tune.distributions import Searched, split
-from embedrun.study.tune.study import Claim, Ended, Study
-from embedrun.study.tune.trial import search
+from embedrun.study import trials as tune_trials
+from embedrun.study.distributions import Searched, split
+from embedrun.study.trials import Claim, Ended, Study
+from embedrun.study.tune import search
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -21,7 +21,7 @@ METRIC = "toy_dev/spearman"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(tune_study, "POLL", 0.01)
+    monkeypatch.setattr(tune_trials, "POLL", 0.01)
 
 
 def searched(*overrides: str) -> list[Searched]:

@@ -14,7 +14,7 @@ from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Lock, Plain, unwritable
 from embedrun.runs.reading import SAME_CODE, as_text
-from embedrun.study.tune.distributions import Searched
+from embedrun.study.distributions import Searched
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial

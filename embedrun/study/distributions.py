@@ -19,13 +19,10 @@ FORMS = {
     "logint": "logint(a,b)",
     "choice": "choice(x,y,...)",
 }
-# Functions of Hydra's own grammar that make one value; `int` with one argument is one of them.
-_CASTS = ("int", "float", "str", "bool", "json_str", "extend_list")
+_THERE_ARE = f"there are: {', '.join(FORMS.values())}"
+_CASTS = ("int", "float", "str", "bool", "json_str", "extend_list")  # of Hydra: make one value
 _DIGITS = 6  # significant digits of a proposed number: enough, and the command line stays readable
-_FIXED = {
-    "training.select_by": "decides which score is searched for",
-    "training.select_lowest": "decides which score is the better one",
-}
+_FIXED = ("training.select_by", "training.select_lowest")  # decide which score is searched for, and how
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,7 @@ class Searched:
         if self.kind == "choice":
             return trial.suggest_categorical(self.name, self.options)
         if self.kind == "int":
-            step = {} if self.log else {"step": self.step}
-            return trial.suggest_int(self.name, int(self.low), int(self.high), log=self.log, **step)
+            return trial.suggest_int(self.name, int(self.low), int(self.high), log=self.log, step=self.step)
         return trial.suggest_float(self.name, self.low, self.high, log=self.log)
 
 
@@ -94,104 +90,94 @@ class Split:
 def split(overrides: Sequence[str]) -> Split:
     """Separate the options to search from plain overrides; Hydra's own sweeps are refused as problems."""
     parts = Split()
+    names = []
     for override in overrides:
         key, _, value = override.partition("=")
-        name = key.lstrip("+")
+        names.append(name := key.lstrip("+"))
         call = re.fullmatch(r"\s*(\w+)\((.*)\)\s*", value, re.DOTALL)
-        arguments = _arguments(call[2]) if call else []
+        word, inside = call.groups() if call else ("", "")
         try:
-            if call and call[1] in FORMS and not (call[1] == "int" and len(arguments) == 1):
-                parts.searched.append(_searched(name, key[: len(key) - len(name)], call[1], arguments))
+            if word in FORMS and (word != "int" or "," in inside):
+                parts.searched.append(_searched(name, key.removesuffix(name), word, inside))
             else:
-                _check_plain(override, call[1] if call else None)
+                _check_plain(override, word)
                 parts.fixed.append(override)
         except ValueError as fault:
             parts.problems.append(f"{name}: {value.strip()}: {fault}")
-    names = [searched.name for searched in parts.searched]
-    names += [override.partition("=")[0].lstrip("+") for override in parts.fixed]
-    parts.problems.extend(
-        f"{searched.name}: is given twice; keep one of them"
-        for searched in {searched.name: searched for searched in parts.searched}.values()
-        if names.count(searched.name) > 1
-    )
+    twice = dict.fromkeys(option.name for option in parts.searched if names.count(option.name) > 1)
+    parts.problems.extend(f"{name}: is given twice; keep one of them" for name in twice)
     if not parts.searched and not parts.problems:
         parts.problems.append(
             "nothing to search; give an option a distribution, 'training.lr=loguniform(1e-6,1e-4)' "
-            f"(there are: {', '.join(FORMS.values())})"
+            f"({_THERE_ARE})"
         )
     return parts
 
 
-def _searched(name: str, sign: str, word: str, arguments: list[str]) -> Searched:
+def _searched(name: str, sign: str, word: str, inside: str) -> Searched:
     """One option; raises `ValueError` if its distribution is invalid, or the option cannot be searched."""
-    fixed = _FIXED.get(name) or ("is Hydra's own" if re.match(r"hydra[./]", name) else None)
-    if fixed or decides(name) == "nothing":
-        raise ValueError(f"this option {fixed or 'changes no score'}, and cannot be searched")
+    if name in _FIXED or re.match(r"hydra[./]", name) or decides(name) == "nothing":
+        raise ValueError("this option changes no score or says which one is compared; it cannot be searched")
     if word == "choice":
-        if len(set(arguments)) < max(2, len(arguments)) or "" in arguments:
+        options = _options(inside)
+        if len(set(options)) < max(2, len(options)) or "" in options:
             raise ValueError(f"write {FORMS[word]} with two values or more, all different")
-        return Searched(name, sign, f"choice({','.join(arguments)})", "choice", options=tuple(arguments))
-    if len(arguments) not in ((2, 3) if word == "int" else (2,)):
+        return Searched(name, sign, f"choice({','.join(options)})", "choice", options=tuple(options))
+    is_float, log = word.endswith("uniform"), word.startswith("log")
+    numbers = [_number(text.strip(), float if is_float else int) for text in inside.split(",")]
+    if not 2 <= len(numbers) <= (3 if word == "int" else 2):
         raise ValueError(f"write {FORMS[word]}")
-    low, high, *rest = [_number(text, whole=word in ("int", "logint")) for text in arguments]
-    log = word.startswith("log")
+    low, high, step = (*numbers, 1)[:3]
     if low >= high or (log and low <= 0):
         above = " above 0" if log else ""
-        raise ValueError(f"write {FORMS[word]} with a below b{above}, got {arguments[0]} and {arguments[1]}")
+        raise ValueError(f"write {FORMS[word]} with a below b{above}, got {inside}")
     text = f"{word}({low!r},{high!r})"
-    if word in ("uniform", "loguniform"):
+    if is_float:
         return Searched(name, sign, text, "float", low, high, log=log)
-    step = int(rest[0]) if rest else 1
     if not 0 < step <= high - low:
         raise ValueError(f"the step must be from 1 to {high - low}, got {step}")
     text = text if step == 1 else f"{word}({low!r},{high!r},{step})"
-    return Searched(name, sign, text, "int", low, high - (high - low) % step, log=log, step=step)
+    return Searched(name, sign, text, "int", low, high - (high - low) % step, log=log, step=int(step))
 
 
-def _number(text: str, *, whole: bool) -> int | float:
-    if whole and re.fullmatch(r"[+-]?\d{1,15}", text):
-        return int(text)
+def _number(text: str, kind: type[int] | type[float]) -> float:
     try:
-        number = math.nan if whole else float(text)
+        number = kind(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"expected a {'whole' if whole else 'finite'} number, got {text or 'nothing'}")
+        expected = "whole" if kind is int else "finite"
+        raise ValueError(f"expected a {expected} number, got {text or 'nothing'}")
     return number
 
 
-def _arguments(text: str) -> list[str]:
-    """The parts between commas, except those in brackets, in quotes, or after a \\."""
+def _options(text: str) -> list[str]:
+    """The parts between commas, except those in brackets, in quotes, or after a backslash."""
     parts, depth, quote, is_escaped = [""], 0, "", False
     for letter in text:
         if is_escaped or letter == "\\":  # as in Hydra's grammar
             is_escaped = not is_escaped
-        elif quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-        elif letter == "," and depth == 0:
-            parts.append("")
-            continue
+        elif letter in "'\"" and quote in ("", letter):
+            quote = "" if quote else letter
+        elif not quote:
+            depth += (letter in "([{") - (letter in ")]}")
+            if letter == "," and depth == 0:
+                parts.append("")
+                continue
         parts[-1] += letter
     return [part.strip() for part in parts]
 
 
-def _check_plain(override: str, word: str | None) -> None:
+def _check_plain(override: str, word: str) -> None:
     """Raise `ValueError` for an override that is a sweep of Hydra, or a distribution that there is not."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    forms = f"there are: {', '.join(FORMS.values())}"
     try:
         is_sweep = OverridesParser.create().parse_override(override).is_sweep_override()
     except HydraException:
-        if word is not None and word not in _CASTS:
-            raise ValueError(f"no distribution {word!r}{nearest(word, FORMS)} ({forms})") from None
+        if word and word not in _CASTS:
+            raise ValueError(f"no distribution {word!r}{nearest(word, FORMS)} ({_THERE_ARE})") from None
         return  # composing reports what is wrong with it
     if is_sweep:
-        raise ValueError(f"is a sweep of -m, which tune does not do; write a distribution ({forms})")
+        raise ValueError(f"is a sweep of -m, which tune does not do; write a distribution ({_THERE_ARE})")

@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ from embedrun.study.trials import Claim, Ended, Row, Study
 from embedrun.table.formats import cell
 
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is tuned on the test set
+_MOST_FAILURES = 5  # consecutive; after so many the others would fail, too
+_SHOWN = 10  # trials in the table
+_NAMED = 3  # trials that are named as tied
+
+Report = Callable[[int, float], bool]
 
 
 @dataclass(frozen=True)
@@ -64,19 +70,15 @@ class TunePlan:
         return self.config["training"].get("select_by")
 
     @property
-    def identity(self) -> str:
-        """SHA-256, in hex, of what decides the trials and their results."""
-        said = [config_hash(self.config), sorted((option.name, option.text) for option in self.searched)]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
-
-    @property
     def options(self) -> Plain:
         """The options that decide the results besides the searched ones, by dotted key."""
         return flattened(decisive(self.config))
 
     def folder(self, name: str | None) -> Path:
-        """Folder of the study; its default name is the first 10 digits of its identity."""
-        return Path("outputs", self.config["name"], "tune", name or self.identity[:10])
+        """Folder of the study; its default name is a hash of what decides the trials and their results."""
+        decides = [config_hash(self.config), sorted((option.name, option.text) for option in self.searched)]
+        name = name or hashlib.sha256(json.dumps(decides).encode()).hexdigest()[:10]
+        return Path("outputs", self.config["name"], "tune", name)
 
     def overrides(self, values: Plain) -> list[str]:
         """Overrides of one trial: what the user typed, with these values."""
@@ -115,7 +117,10 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
     for trial in _at_ends(parts.searched):
         try:
             job = composed(request, [*fixed, *trial])
-            problems += _not_for_tune(job)
+            if job.multirun:
+                problems.append("hydra.mode: a sweep preset runs with embedrun train; tune proposes values")
+            if job.directory is not None:
+                problems.append("hydra.run.dir: tune gives each trial a directory; leave it out")
             plan = plan_train(job.config)
             if plan.dev is None and not plan.holds_out and plan.config.training.select_by is None:
                 problems.append(_no_dev("there are no dev rows", plan))
@@ -131,12 +136,11 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
 def _at_ends(searched: Sequence[Searched]) -> list[tuple[str, ...]]:
     """Overrides for each end of each range, all other options at their first value; and all at their last."""
     first = {option.name: option.override(option.ends()[0]) for option in searched}
-    trials = [tuple(first.values())]
+    trials = [first]
     for option in searched:
-        for end in option.ends()[1:]:
-            trials.append(tuple({**first, option.name: option.override(end)}.values()))
-    trials.append(tuple(option.override(option.ends()[-1]) for option in searched))
-    return list(dict.fromkeys(trials))
+        trials += [{**first, option.name: option.override(end)} for end in option.ends()[1:]]
+    trials.append({option.name: option.override(option.ends()[-1]) for option in searched})
+    return list(dict.fromkeys(tuple(trial.values()) for trial in trials))
 
 
 def _no_dev(reason: str, plan: TrainPlan) -> str:
@@ -144,17 +148,6 @@ def _no_dev(reason: str, plan: TrainPlan) -> str:
         f"training.dev: a search compares dev scores, and {reason}; give "
         f"{ways_to_dev(plan.config, plan.dataset)}"
     )
-
-
-def _not_for_tune(job: Composed) -> list[str]:
-    problems = []
-    if job.multirun:
-        problems.append(
-            "hydra.mode: a sweep preset runs with embedrun train; tune proposes the values itself"
-        )
-    if job.directory is not None:
-        problems.append("hydra.run.dir: tune gives each trial a directory of its own; leave it out")
-    return problems
 
 
 def marks(plan: TunePlan) -> dict[str, list[str]]:
@@ -167,8 +160,8 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
     configs = [settled(config, pin=hub.pinned) for config in plan.ends]
     problems: list[str] = []
     for config in configs:
+        trial = plan_train(config)
         try:
-            trial = plan_train(config)
             store = check_places(trial)
             rows = divided(trial, store) if trial.holds_out else None
         except DataError as fault:
@@ -185,16 +178,9 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
     return {name: sorted(distinct) for name, distinct in marks.items()}
 
 
-_MOST_FAILURES = 5  # consecutive; after so many the others would fail, too
-_SHOWN = 10  # trials in the table
-_NAMED = 3  # trials that are named as tied
-
-Report = Callable[[int, float], bool]
-
-
 def run(plan: TunePlan, study: Study, claim: Claim) -> Ended:
     """Run one trial; raises as `train` does."""
-    if claim.is_hopeless():
+    if claim.trial.should_prune():  # by the dev scores of an earlier attempt
         return Ended(pruned=True)
     try:
         composed = plan.job(claim.values)
@@ -270,17 +256,15 @@ class _DevScores:
                     return  # still being written
                 self._place += len(line)
                 row = json.loads(line)
-                if row["split"] != "dev":
-                    continue
-                self.metric = self.metric or row["name"]
-                if row["name"] == self.metric and row["step"] > 0 and row["value"] is not None:
-                    yield row["step"], row["value"]
+                if row["split"] == "dev":
+                    self.metric = self.metric or row["name"]
+                    if row["name"] == self.metric and row["step"] > 0 and row["value"] is not None:
+                        yield row["step"], row["value"]
 
 
 def _scored(run: RunFiles, scores: _DevScores) -> Ended:
     """The dev score of a finished run, of the weights that it kept."""
-    for _ in scores.new():  # until the metric is known
-        pass
+    list(scores.new())  # until the metric is known
     try:
         return Ended(scores.metric, (run.results.get("scores") or {}).get(scores.metric))
     except DataError as fault:
@@ -312,33 +296,32 @@ def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Call
 
 def _line(number: int, ended: Ended, study: Study, wanted: int) -> str:
     best = study.best()
-    so_far = "none finished yet" if best is None else f"best {score_text(best)} of trial {best.number}"
+    so_far = "none finished yet" if best is None else f"best {_text(best)} of trial {best.number}"
     if ended.reason is not None:
         return f"trial {number} failed: {' '.join(ended.reason.split())} ({so_far})"
     what = "pruned at" if ended.pruned else study.metric
-    row = study.rows()[number]
-    return f"trial {number} ({study.done()} of {wanted}): {what} {score_text(row)} ({so_far})"
+    return f"trial {number} ({study.done()} of {wanted}): {what} {_text(study.rows()[number])} ({so_far})"
 
 
 def _say_waiting(numbers: list[int]) -> None:
-    which = f"trial{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-    say(f"waiting for {which}, which another process runs; Ctrl-C leaves it to that")
+    which = ", ".join(map(str, numbers))
+    say(f"waiting for trials that other processes run: {which}; Ctrl-C leaves them to these")
 
 
-def score_text(row: Row) -> str:
+def _text(row: Row) -> str:
     """A score as a table shows it."""
     return "" if row.score is None else f"{row.score:.2f}"
 
 
 def table(study: Study, searched: Sequence[Searched]) -> str:
     """The best trials as text, the number of trials in each state, and how sure the best score is."""
-    names = [option.name for option in searched]
-    ranking = study.ranking()
-    lines = [["trial", study.metric or "score", *names]]
-    for row in ranking[:_SHOWN]:
-        lines.append([str(row.number), score_text(row), *(str(row.values.get(name, "")) for name in names)])
-    states = [row.state for row in study.rows()]
-    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    names, metric, ranking = [option.name for option in searched], study.metric or "score", study.ranking()
+    lines = [["trial", metric, *names]]
+    lines += [
+        [str(row.number), _text(row), *(str(row.values[name]) for name in names)] for row in ranking[:_SHOWN]
+    ]
+    states = Counter(row.state for row in study.rows())
+    counts = ", ".join(f"{count} {state}" for state, count in states.items())
     best = f"the best {_SHOWN} of {len(ranking)}; " if len(ranking) > _SHOWN else ""
     # As a sweep of these trials has it, of one seed each.
     jobs = [
@@ -346,15 +329,15 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
             number=row.number,
             overrides=tuple(f"{name}={value}" for name, value in row.values.items()),
             state=FINISHED,
-            dev=(study.metric or "score", row.score or 0.0),
+            dev=(metric, row.score or 0.0),
             directory=str(study.folder / f"trial-{row.number:04d}"),
             lowest=study.lowest,
         )
         for row in ranking
     ]
     said = [
-        f"{'lowest' if study.lowest else 'highest'} {study.metric or 'score'} found: "
-        f"{score_text(ranking[0])}, of trial {ranking[0].number}; each trial has one seed",
+        f"{'lowest' if study.lowest else 'highest'} {metric} found: "
+        f"{_text(ranking[0])}, of trial {ranking[0].number}; each trial has one seed",
         *verdict(Results(jobs), _NAMED),
     ]
     return clean(f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}\n\n{wrapped(chr(10).join(said), room())}")
@@ -397,9 +380,8 @@ def draw(study: Study, searched: Sequence[Searched]) -> None:
     history(points, metric, f"Study {study.folder.name}", folder / "history.png", lowest=study.lowest)
     for option in searched:
         name = option.name
-        points = [(row.values[name], row.score or 0.0, row.state == "pruned") for row in rows]
         against(
-            points,
+            [(row.values[name], row.score or 0.0, row.state == "pruned") for row in rows],
             (best.values[name], best.score or 0.0),
             (name, metric),
             folder / f"{name.replace('/', '.')}.png",

@@ -62,7 +62,7 @@ def test_what_is_no_distribution_stays_as_it_was_typed():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("loguniform(1e-4,1e-6)", "write loguniform(a,b) with a below b above 0, got 1e-4 and 1e-6"),
+        ("loguniform(1e-4,1e-6)", "write loguniform(a,b) with a below b above 0, got 1e-4,1e-6"),
         ("int(1,9,9)", "the step must be from 1 to 8, got 9"),
         ("int(1.5,9)", "expected a whole number, got 1.5"),
         ("uniform(,1)", "expected a finite number, got nothing"),

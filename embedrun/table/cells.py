@@ -39,7 +39,7 @@ class Measured:
         data: fingerprints of the rows by data set and split, and of the models.
         other_code: which code of it has changed, in words; empty for none.
         starts_from: directories of the runs whose models it names.
-        speed: by the names of `SPEEDS`.
+        speed: by the names that a `Column` may have.
     """
 
     path: Path
@@ -335,7 +335,7 @@ def _seed(run: RunFiles) -> int:
 
 
 def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
-    """Numbers by the names of `embedrun.table.preset.SPEEDS`, as far as the lines of `speed.jsonl` have them.
+    """The `speed` numbers of a `Column`, as far as the lines of `speed.jsonl` have them.
 
     `minutes_per_1000_steps` excludes pauses for dev scores, since the rates of the lines do, and the first
     line, which includes the start-up, where there are others. `peak_memory_gb` is the most that the device

@@ -151,7 +151,7 @@ def statistic(row: Row, heading: str, content: Mapping[str, object]) -> float | 
     The row's keys are paths, as `splits/train/positive`; several are added up.
     """
     values = []
-    for path in row.keys.get(heading, ()) if row.keys else ():
+    for path in (row.keys or {}).get(heading, ()):
         value: object = content
         for word in path.split("/"):
             value = value.get(word) if isinstance(value, Mapping) else None

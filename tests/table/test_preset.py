@@ -56,9 +56,9 @@ def test_a_row_in_parts_is_a_run_for_each_column_that_can_be_run(conf: Path):
     assert (row.published, row.source) == ({"B": 1.5}, "another paper")
 
 
-def test_an_evaluation_needs_the_run_that_it_names(conf: Path):
+def test_a_row_of_kind_evaluate_scores_the_model_that_it_names(conf: Path):
     (cell,) = load(written(conf, SMALL), conf).rows[2].cells
-    assert (cell.command, cell.needs) == ("evaluate", ("angle_bert",))
+    assert (cell.command, cell.overrides) == ("evaluate", ("model=run:angle_bert",))
 
 
 def test_rows_are_found_by_id_or_by_label_in_any_group(conf: Path):

@@ -174,6 +174,6 @@ def _counts(table: Table, cells: Cells) -> tuple[int, int]:
         own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
         return sum(len(cell.seeds or table.seeds) for cell in own), 0
     slots: dict[tuple[str, int], Slot] = {
-        (slot.key, slot.seed): slot for slot in cells.find(table, apart=False) if slot.state != NOT_RUNNABLE
+        (slot.key, slot.seed): slot for slot in cells.find(table) if slot.state != NOT_RUNNABLE
     }
     return len(slots), sum(slot.state == FINISHED for slot in slots.values())

@@ -1,7 +1,5 @@
 """What a run costs, before it starts: parameters, memory, steps, tokens, operations and time."""
 
-import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -10,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
+from torch.utils.benchmark import Timer
 
 from embedrun import console
 from embedrun.backbone import adapter as adapters
@@ -172,23 +171,6 @@ class Step:
     gradient_checkpointing: bool
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Bytes of one training process.
-
-    Args:
-        weights: all of them, and the copies in 16 bits that autocast makes.
-        gradients: of the trainable parameters, in float32.
-        optimizer: AdamW's two moments, in float32.
-        activations: what the backward pass needs of one forward pass.
-    """
-
-    weights: int
-    gradients: int
-    optimizer: int
-    activations: int
-
-
 def adapter_weights(linear: Sequence[Linear], r: int) -> int:
     """How many weights the matrices of rank `r` beside these layers have."""
     return r * sum(layer.inputs + layer.outputs for layer in linear)
@@ -202,11 +184,13 @@ def estimate(
     dtype_bytes: int = 4,
     adapter: AdapterConfig | None = None,
     adapted: Sequence[Linear] = (),
-) -> Memory:
-    r"""Bytes, to within a fifth or so, without temporary memory of kernels, losses and the allocator's rest.
+) -> dict[str, int]:
+    r"""Bytes of a training process, without temporary memory of kernels, losses and the allocator's rest.
 
-    With *h* the width, *i* the dimensions inside the feed-forward layer and *b* the bytes of a number
-    computed with, one layer keeps for each token, as measured on the models of transformers,
+    Weights are with the copies in 16 bits that autocast makes; gradients of the trainable parameters and
+    AdamW's two moments are in float32; activations are what the backward pass needs of one forward pass. With
+    *h* the width, *i* the dimensions inside the feed-forward layer and *b* the bytes of a number computed
+    with, one layer keeps for each token, as measured on the models of transformers,
 
     .. math:: b\,(10\,h + g\,i)
 
@@ -236,12 +220,12 @@ def estimate(
     if adapter is not None and adapter.dropout > 0:
         layer += (number + 1) * sum(one.inputs for one in adapted) // size.depth
     each = 4 * size.width * size.depth + layer if step.gradient_checkpointing else layer * size.depth
-    return Memory(
-        weights=weights,
-        gradients=4 * trained,
-        optimizer=8 * trained,
-        activations=round(step.texts * step.length * each),
-    )
+    return {
+        "weights": weights,
+        "gradients": 4 * trained,
+        "optimizer": 8 * trained,
+        "activations": round(step.texts * step.length * each),
+    }
 
 
 def price(
@@ -272,7 +256,9 @@ def price(
     trained = head + (beside if adapter else size.weights - unused)
     rows = at_a_time(config, batch)
     texts, half = rows * len(passes), precision(config) in ("bf16", "fp16")
-    teachers = [(teacher.name, _teacher_weights(teacher)) for teacher in training.teachers or ()]
+    # Gradients come as activations go, unless those of an earlier part or batch are there already.
+    both = rows < own_rows(config, batch) or training.accumulate > 1
+    teachers = {teacher.name: _teacher_weights(teacher) for teacher in training.teachers or ()}
 
     def parts(length: float) -> dict[str, int]:  # bytes
         memory = estimate(
@@ -283,32 +269,29 @@ def price(
             adapter=adapter,
             adapted=adapted,
         )
-        # Gradients come as activations go, unless those of an earlier part or batch are there already.
-        both = rows < own_rows(config, batch) or training.accumulate > 1
-        more = memory.activations > memory.gradients
-        return {
-            "weights": memory.weights,
-            "gradients": memory.gradients if both or not more else 0,
-            "optimizer": memory.optimizer,
-            "activations": memory.activations if both or more else 0,
-            "SAM's copy": 4 * trained if training.optimizer == "sam" else 0,
-            "teachers": 4 * sum(weights or 0 for _, weights in teachers),
-        }
+        if not both:
+            del memory[min(("activations", "gradients"), key=lambda part: memory[part])]
+        if training.optimizer == "sam":
+            memory["SAM's copy"] = 4 * trained
+        memory["teachers"] = 4 * sum(weights or 0 for weights in teachers.values())
+        return {name: count for name, count in memory.items() if count}
 
     most = longest(config.backbone, shape, size) if tokens is None else int(tokens.lengths.max())
     usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
-    each = " + ".join(f"{name} {console.size(value)}" for name, value in parts(usual).items() if value)
-    worst = console.size(sum(parts(most).values()))
+    each = " + ".join(f"{name} {console.size(count)}" for name, count in parts(usual).items())
     each_device = " a device" if processes_of(config) > 1 else ""
-    unknown = ", ".join(name for name, weights in teachers if weights is None)
-    return [
+    lines = [
         ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
         [f"memory{each_device}, estimated", f"{console.size(sum(parts(usual).values()))}: {each}"],
         ["", f"for {texts:,} texts of {usual:.0f} tokens{how} at a time, in {16 if half else 32} bits"],
-        *([] if tokens is None else [["", f"at most {worst}, if all have {most}, as the longest looked at"]]),
-        *([["", f"without that of {unknown}, whose size is not known here"]] if unknown else []),
     ]
+    if tokens is not None:
+        worst = console.size(sum(parts(most).values()))
+        lines.append(["", f"at most {worst}, if all have {most}, as the longest looked at"])
+    if unknown := ", ".join(name for name, weights in teachers.items() if weights is None):
+        lines.append(["", f"without that of {unknown}, whose size is not known here"])
+    return lines
 
 
 def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: int) -> tuple[float, str]:
@@ -414,8 +397,7 @@ class Scored:
     @classmethod
     def by(cls, test: Scorer, dev: Scorer | None = None) -> "Scored":
         """What these score."""
-        scorers = [test] if dev is None else [test, dev]
-        tasks = {name: task for scorer in scorers for name, task in scorer.tasks.items()}
+        tasks = {**test.tasks, **({} if dev is None else dev.tasks)}
         beside = [
             name for name, task in tasks.items() if not task.sources() or family_name(task) == "senteval"
         ]
@@ -427,7 +409,7 @@ class Scored:
         if self.test:
             lines.append(f"{len(self.test):,} test sentences, before training and after it")
         if self.dev:
-            lines.append(f"{len(self.dev):,} dev sentences, {_times(dev_scores)} times")
+            lines.append(f"{len(self.dev):,} dev sentences, {dev_scores + _MORE_SCORES} times")
         if self.beside:
             lines.append(f"further work of {', '.join(self.beside)} is not counted")
         return [["" if place else "scoring", line] for place, line in enumerate(lines or ["nothing"])]
@@ -441,12 +423,10 @@ class Scored:
         *,
         dev_scores: int | None = None,
     ) -> float:
-        """Floating-point operations of encoding, about.
+        """Floating-point operations of encoding, about: two for each weight of a linear layer and token.
 
-        Two for each weight outside the embeddings and token. Attention between tokens is not included.
-
-        `dev_scores` are those of a training run, in which the test sentences are encoded twice; None: an
-        evaluation.
+        Attention between tokens is not included. `dev_scores` are those of a training run, in which the test
+        sentences are encoded twice; None: an evaluation.
 
         Raises:
             DataError: if the model's tokenizer file is none.
@@ -461,15 +441,13 @@ class Scored:
             lengths = count(_filled([texts[place] for place in sampled(len(texts))], prompt))
             return float(np.minimum(lengths, most).mean()) * len(texts)
 
-        total = tokens(self.test) * (1 if dev_scores is None else 2)
+        total = tokens(self.test)
         if dev_scores is not None:
-            total += tokens(self.dev) * _times(dev_scores)
+            total = 2 * total + tokens(self.dev) * (dev_scores + _MORE_SCORES)
         return 2 * _computed_weights(size) * total
 
 
-def _times(dev_scores: int) -> int:
-    """How often the dev sentences are encoded: also before the first step, and with the weights selected."""
-    return dev_scores + 2
+_MORE_SCORES = 2  # of the dev sentences: before the first step, and with the weights selected
 
 
 def _distinct(scorer: Scorer) -> list[str]:
@@ -479,6 +457,45 @@ def _distinct(scorer: Scorer) -> list[str]:
 def _computed_weights(size: Size) -> int:
     """Those of the linear layers, by which every token is multiplied."""
     return size.weights - size.others - size.pooler
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The steps of a run and how often it is scored on dev, its tokens and operations; None: not known.
+
+    `scoring` are the operations of scoring.
+    """
+
+    steps: int
+    dev_scores: int = 0
+    tokens: float | None = None
+    operations: float | None = None
+    scoring: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        config: TrainConfig,
+        batches: Batches,
+        shape: Shape | None,
+        size: Size | None,
+        scored: Scored | None = None,
+    ) -> "Cost | None":
+        """What training costs, as far as it is known; None without the data."""
+        if batches.order is None:
+            return None
+        steps = steps_of(config, batches.order)
+        cost = cls(steps, dev_scores(config, batches.order, steps))
+        if batches.tokens is None:
+            return cost
+        tokens = steps * config.training.accumulate * batches.usual * batches.tokens.mean
+        if shape is None or size is None:
+            return replace(cost, tokens=tokens)
+        work, scoring = flops(config, size, shape, tokens, batch=batches.usual), None
+        if scored is not None:
+            count = cost.dev_scores
+            scoring = scored.operations(config.backbone, config.evaluation, shape, size, dev_scores=count)
+        return replace(cost, tokens=tokens, operations=work, scoring=scoring)
 
 
 def cost(
@@ -493,37 +510,31 @@ def cost(
     A `shape`, `size` or `scored` of None is not known.
     """
     training, order, tokens = config.training, batches.order, batches.tokens
-    if order is None:
+    known = Cost.of(config, batches, shape, size, scored)
+    if known is None or order is None:
         most = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
         return [["optimizer steps", f"{most}not known without the data"]]
-    steps = steps_of(config, order)
     about = "" if batches.exact else "about "
-    about_steps = "" if steps == training.max_steps else about
-    count = dev_scores(config, order, steps)
+    about_steps = "" if known.steps == training.max_steps else about
     most = "" if training.patience is None else ", at most"
-    times = f"{about_steps}{count:,}{most}, after the one before training"
-    epochs = f"{about}{order.epoch(steps):.3g} epochs of {batches.rows:,} rows"
+    times = f"{about_steps}{known.dev_scores:,}{most}, after the one before training"
+    epochs = f"{about}{order.epoch(known.steps):.3g} epochs of {batches.rows:,} rows"
     lines = [
-        ["optimizer steps", f"{about_steps}{steps:,}, {epochs}"],
+        ["optimizer steps", f"{about_steps}{known.steps:,}, {epochs}"],
         ["dev scores", times if scored is None or scored.dev else "none"],
     ]
-    if tokens is None:
+    if tokens is None or known.tokens is None:
         return [*lines, ["tokens", "not known before the rows are made"]]
     how = "counted by the tokenizer" if tokens.measured else "estimated at 1.3 a word, without a tokenizer,"
-    total = steps * training.accumulate * batches.usual * tokens.mean
     lines += [
-        ["tokens", f"about {rounded(total)}: {tokens.mean:.0f} a row in all passes, padding not counted,"],
+        [
+            "tokens",
+            f"about {rounded(known.tokens)}: {tokens.mean:.0f} a row in all passes, padding not counted,",
+        ],
         ["", f"{how} in {tokens.sample:,} of the rows"],
     ]
-    if scored is not None:
-        lines += scored.lines(count)
-    if size is not None and shape is not None:
-        work = flops(config, size, shape, total, batch=batches.usual)
-        scoring = None
-        if scored is not None:
-            scoring = scored.operations(config.backbone, config.evaluation, shape, size, dev_scores=count)
-        lines += _time(config, work, scoring)
-    return lines
+    lines += [] if scored is None else scored.lines(known.dev_scores)
+    return lines if known.operations is None else [*lines, *_time(config, known.operations, known.scoring)]
 
 
 def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch: int) -> float:
@@ -543,7 +554,7 @@ def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch
 
 
 _SIDE = 1024  # rows and columns of the matrices whose product is timed
-_SECONDS, _TIMINGS = 0.02, 5  # of each timing; a busy machine may halve any of them
+_SECONDS = 0.1  # of timings together
 
 
 def seconds(device: str, work: float, kind: str, processes: int = 1) -> float | None:
@@ -588,28 +599,14 @@ def rate(device: str, kind: str) -> float:
     """
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind, torch.float32)
     side = _SIDE * (4 if device == "cuda" else 1)
+    matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
+    timer = Timer("matrix @ matrix", globals={"matrix": matrix}, num_threads=torch.get_num_threads())
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     try:
-        matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
-        torch.mm(matrix, matrix)  # warm-up
-        rates = []
-        for _ in range(_TIMINGS):
-            products, begin = 0, _now(device)
-            while (passed := _now(device) - begin) < _SECONDS or not products:
-                torch.mm(matrix, matrix)
-                products += 1
-            rates.append(products * 2 * side**3 / max(passed, 1e-9))
+        return 2 * side**3 / timer.blocked_autorange(min_run_time=_SECONDS).median
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-    return statistics.median(rates)
-
-
-def _now(device: str) -> float:
-    """The time once the device has finished all its work."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
 
 
 def rounded(number: float) -> str:

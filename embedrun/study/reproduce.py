@@ -15,16 +15,14 @@ from embedrun.config.request import Request
 from embedrun.console import duration, fitted, room, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE, ConfigError, DataError
 from embedrun.estimate import (
+    Cost,
     Scored,
     batches,
-    dev_scores,
-    flops,
     precision,
     processes_of,
     row_tokens,
     seconds,
     span,
-    steps_of,
 )
 from embedrun.experiment.data import Fingerprints, divided
 from embedrun.experiment.notices import model_of, notices
@@ -231,16 +229,7 @@ class CurrentRows:
 
 
 _HEADING = ["row", "seed", "state", "steps", "operations", "time here", "scoring here"]
-
-
-@dataclass(frozen=True)
-class _Cost:
-    """Cost of one run; None: unknown. `operations` and `seconds` are those of the steps."""
-
-    steps: int | None = None
-    operations: float | None = None
-    seconds: float | None = None
-    scoring: float | None = None
+_Times = tuple[float | None, float | None]  # seconds of the steps and of scoring; None: not known
 
 
 def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None) -> str:
@@ -249,40 +238,40 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
     The cost is the estimate of `embedrun check`, and of an evaluation that of its scoring.
     """
     tasks = [task for stage in stages for task in stage]
-    estimates = _Estimates()
-    costs = {
-        task.known: estimates.of(plan, _model(task, plan, plans))
-        for task in tasks
-        if (plan := plans.made.get(task.known)) is not None
-    }
-    rows = [_HEADING, *(_line(task, costs, plans.refused) for task in tasks)]
-    reduced = [f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []
-    parts = {
-        "the steps": [cost.seconds for cost in costs.values() if cost.seconds is not None],
-        "scoring": [cost.scoring for cost in costs.values() if cost.scoring is not None],
-    }
-    times = [
-        f"{span(sum(known))} for {what}" + ("" if len(known) == len(costs) else f" of {len(known)} of them")
-        for what, known in parts.items()
-        if known
+    data: dict[str, Any] = {}
+    rows, times = [_HEADING], []
+    for task in tasks:
+        plan, cost = plans.made.get(task.known), None
+        here: _Times = (None, None)
+        if plan is not None:
+            cost = _cost(plan, _model(task, plan, plans), data)
+            here = _seconds(plan, cost)
+            times.append(here)
+        rows.append(
+            [
+                ", ".join(task.labels),
+                str(task.seed),
+                "refused" if task.known in plans.refused else task.state,
+                "-" if cost is None or not cost.steps else f"{cost.steps:,}",
+                "-" if cost is None or not cost.operations else f"{cost.operations:.1e}".replace("e+", "e"),
+                *("-" if time is None else duration(time) for time in here),
+            ]
+        )
+    total = [
+        f"{span(sum(known))} for {what}" + ("" if len(known) == len(times) else f" of {len(known)} of them")
+        for what, place in (("the steps", 0), ("scoring", 1))
+        if (known := [here[place] for here in times if here[place] is not None])
     ]
-    total = f"; about {' and '.join(times)} on this machine; the table has the shorter" if times else ""
-    runs = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{total}"
-    problems = [f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused]
-    shown = fitted(rows, room(), right=(1, 3, 4, 5, 6))
-    return "\n".join([*reduced, shown, "", runs, *problems])
-
-
-def _line(task: Task, costs: Mapping[Known, _Cost], refused: Mapping[Known, str]) -> list[str]:
-    cost = costs.get(task.known, _Cost())
-    return [
-        ", ".join(task.labels),
-        str(task.seed),
-        "refused" if task.known in refused else task.state,
-        "-" if cost.steps is None else f"{cost.steps:,}",
-        "-" if cost.operations is None else f"{cost.operations:.1e}".replace("e+", "e"),
-        *("-" if time is None else duration(time) for time in (cost.seconds, cost.scoring)),
-    ]
+    said = f"; about {' and '.join(total)} on this machine; the table has the shorter" if total else ""
+    return "\n".join(
+        [
+            *([f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []),
+            fitted(rows, room(), right=(1, 3, 4, 5, 6)),
+            "",
+            f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{said}",
+            *(f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused),
+        ]
+    )
 
 
 def _backbone(plan: TrainPlan | EvaluatePlan) -> BackboneConfig:
@@ -301,57 +290,58 @@ def _model(task: Task, plan: TrainPlan | EvaluatePlan, plans: Plans) -> str | No
     return name if existing is None else str(existing.path)
 
 
-class _Estimates:
-    """Reads each choice of data once."""
+def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any]) -> Cost:
+    """The cost of a run from this model, as far as the model and the rows are here and whole.
 
-    def __init__(self) -> None:
-        self._read: dict[str, Any] = {}
-
-    def of(self, plan: TrainPlan | EvaluatePlan, model: str | None) -> _Cost:
-        """The cost of a run from this model; unknown where the model or rows are not here, or faulty."""
-        config, backbone = plan.config, replace(_backbone(plan), name=model)
-        cost = _Cost(plan.config.training.max_steps if isinstance(plan, TrainPlan) else None)
-        try:
-            shape = shape_of(backbone)
-            size = None if shape is None else size_of(shape.config)
-            count = None
-            if isinstance(plan, TrainPlan):
-                rows = self._once("rows", plan, lambda store: divided(plan, store, with_dev=False).train)
-                if rows is None:
-                    return cost
-                known = batches(plan, rows, row_tokens(plan, rows, shape, size))
-                assert known.order is not None
-                assert known.tokens is not None
-                steps = steps_of(plan.config, known.order)
-                count, cost = dev_scores(plan.config, known.order, steps), _Cost(steps)
-                if shape is not None and size is not None:
-                    tokens = steps * plan.config.training.accumulate * known.usual * known.tokens.mean
-                    work = flops(plan.config, size, shape, tokens, batch=known.usual)
-                    kind, processes = precision(plan.config), processes_of(plan.config)
-                    cost = _Cost(steps, work, seconds(plan.config.gpu.device, work, kind, processes))
-            scored = self._once("scored", plan, lambda store: _scored(plan, store))
-            if scored is None or shape is None or size is None:
-                return cost
-            work = scored.operations(backbone, config.evaluation, shape, size, dev_scores=count)
-            return replace(cost, scoring=seconds(config.gpu.device, work, config.evaluation.precision))
-        except (ConfigError, DataError):
-            return cost
-
-    def _once(self, what: str, plan: TrainPlan | EvaluatePlan, read: Callable[[Store], Any]) -> Any:
-        """What is read of the data that the options choose; None where it is not on this machine."""
-        config = plan.config
-        options: list[Any] = [what, config.dataset, config.data_dir, config.evaluation.tasks]
+    `data` keeps what has been read, by the options that choose it.
+    """
+    config, backbone = plan.config, replace(_backbone(plan), name=model)
+    cost = Cost(plan.config.training.max_steps or 0 if isinstance(plan, TrainPlan) else 0)
+    try:
+        shape = shape_of(backbone)
+        size = None if shape is None else size_of(shape.config)
         if isinstance(plan, TrainPlan):
-            training = plan.config.training
-            drawn_by = config.seed if training.data_fraction < 1 else None
-            options += [training.dev, training.dev_tasks, training.data_fraction, drawn_by]
-        key = json.dumps(options, sort_keys=True)
-        if key not in self._read:
-            try:
-                self._read[key] = read(Store.find(config.data_dir))
-            except (ConfigError, DataError):
-                self._read[key] = None
-        return self._read[key]
+            rows = _once(data, "rows", plan, lambda store: divided(plan, store, with_dev=False).train)
+            known = batches(plan, rows, row_tokens(plan, rows, shape, size))
+            cost = Cost.of(plan.config, known, shape, size) or cost
+        scored = _once(data, "scored", plan, lambda store: _scored(plan, store))
+        if shape is None or size is None:
+            return cost
+        count = cost.dev_scores if isinstance(plan, TrainPlan) else None
+        scoring = scored.operations(backbone, config.evaluation, shape, size, dev_scores=count)
+        return replace(cost, scoring=scoring)
+    except (ConfigError, DataError):
+        return cost
+
+
+def _seconds(plan: TrainPlan | EvaluatePlan, cost: Cost) -> _Times:
+    config, steps, scoring = plan.config, None, None
+    if cost.operations is not None and isinstance(plan, TrainPlan):
+        kind, processes = precision(plan.config), processes_of(plan.config)
+        steps = seconds(config.gpu.device, cost.operations, kind, processes)
+    if cost.scoring is not None:
+        scoring = seconds(config.gpu.device, cost.scoring, config.evaluation.precision)
+    return steps, scoring
+
+
+def _once(
+    data: dict[str, Any], what: str, plan: TrainPlan | EvaluatePlan, read: Callable[[Store], Any]
+) -> Any:
+    """What is read of the data that the options choose.
+
+    Raises:
+        DataError: if it is not on this machine, or faulty.
+    """
+    config = plan.config
+    options: list[Any] = [what, config.dataset, config.data_dir, config.evaluation.tasks]
+    if isinstance(plan, TrainPlan):
+        training = plan.config.training
+        drawn_by = config.seed if training.data_fraction < 1 else None
+        options += [training.dev, training.dev_tasks, training.data_fraction, drawn_by]
+    key = json.dumps(options, sort_keys=True)
+    if key not in data:
+        data[key] = read(Store.find(config.data_dir))
+    return data[key]
 
 
 def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> Scored:

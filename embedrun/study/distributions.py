@@ -4,13 +4,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
+
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from embedrun.config.check import nearest
 from embedrun.config.decides import decides
-
-if TYPE_CHECKING:
-    from optuna.trial import Trial
 
 FORMS = {
     "loguniform": "loguniform(a,b)",
@@ -29,53 +28,37 @@ _FIXED = ("training.select_by", "training.select_lowest")  # decide which score 
 class Searched:
     """One option and its distribution.
 
-    Args:
-        name: of the option, without plus signs.
-        sign: the plus signs before it.
-        text: the distribution in canonical form, so that equal distributions have equal texts.
-        high: largest value, reached from `low` in whole steps.
-        log: whether numbers are drawn uniformly on a logarithmic scale.
-        step: between integers.
-        options: of a choice, as written in an override.
+    `sign` are the plus signs before the name in its override; `text` is the distribution in canonical form,
+    so that equal ones have equal texts; the options of a choice are as written in an override.
     """
 
     name: str
     sign: str
     text: str
-    kind: Literal["float", "int", "choice"]
-    low: float = 0
-    high: float = 0
-    log: bool = False
-    step: int = 1
-    options: tuple[str, ...] = ()
+    distribution: FloatDistribution | IntDistribution | CategoricalDistribution
 
     def override(self, value: object) -> str:
         """The override that gives the option a value."""
-        return f"{self.sign}{self.name}={value if self.kind == 'choice' else repr(value)}"
+        return f"{self.sign}{self.name}={value if isinstance(value, str) else repr(value)}"
 
-    def ends(self) -> Sequence[object]:
+    def ends(self) -> Sequence[Any]:
         """The values to check before the search: both ends of the range, or every option of a choice."""
-        return list(self.options) if self.kind == "choice" else [self.low, self.high]
+        options = self.distribution
+        return (
+            options.choices if isinstance(options, CategoricalDistribution) else [options.low, options.high]
+        )
 
     def every(self) -> Sequence[object] | None:
         """All values; None for floats."""
-        if self.kind == "choice":
-            return self.options
-        return range(int(self.low), int(self.high) + 1, self.step) if self.kind == "int" else None
+        if isinstance(self.distribution, IntDistribution):
+            return range(self.distribution.low, self.distribution.high + 1, self.distribution.step)
+        return None if isinstance(self.distribution, FloatDistribution) else self.distribution.choices
 
     def rounded(self, value: Any) -> Any:
         """A proposed value as it is used: a float rounded to 6 significant digits, within the range."""
-        if self.kind != "float":
+        if not isinstance(self.distribution, FloatDistribution):
             return value
-        return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
-
-    def suggest(self, trial: "Trial") -> Any:
-        """The value that optuna proposes for a trial, or has stored for it."""
-        if self.kind == "choice":
-            return trial.suggest_categorical(self.name, self.options)
-        if self.kind == "int":
-            return trial.suggest_int(self.name, int(self.low), int(self.high), log=self.log, step=self.step)
-        return trial.suggest_float(self.name, self.low, self.high, log=self.log)
+        return min(max(float(f"{value:.{_DIGITS}g}"), self.distribution.low), self.distribution.high)
 
 
 @dataclass(frozen=True)
@@ -122,7 +105,7 @@ def _searched(name: str, sign: str, word: str, inside: str) -> Searched:
         options = _options(inside)
         if len(set(options)) < max(2, len(options)) or "" in options:
             raise ValueError(f"write {FORMS[word]} with two values or more, all different")
-        return Searched(name, sign, f"choice({','.join(options)})", "choice", options=tuple(options))
+        return Searched(name, sign, f"choice({','.join(options)})", CategoricalDistribution(options))
     is_float, log = word.endswith("uniform"), word.startswith("log")
     numbers = [_number(text.strip(), float if is_float else int) for text in inside.split(",")]
     if not 2 <= len(numbers) <= (3 if word == "int" else 2):
@@ -131,13 +114,13 @@ def _searched(name: str, sign: str, word: str, inside: str) -> Searched:
     if low >= high or (log and low <= 0):
         above = " above 0" if log else ""
         raise ValueError(f"write {FORMS[word]} with a below b{above}, got {inside}")
-    text = f"{word}({low!r},{high!r})"
+    text = f"{word}({low!r},{high!r}{'' if step == 1 else f',{step}'})"
     if is_float:
-        return Searched(name, sign, text, "float", low, high, log=log)
+        return Searched(name, sign, text, FloatDistribution(low, high, log=log))
     if not 0 < step <= high - low:
         raise ValueError(f"the step must be from 1 to {high - low}, got {step}")
-    text = text if step == 1 else f"{word}({low!r},{high!r},{step})"
-    return Searched(name, sign, text, "int", low, high - (high - low) % step, log=log, step=int(step))
+    reached = high - (high - low) % step
+    return Searched(name, sign, text, IntDistribution(int(low), int(reached), log=log, step=int(step)))
 
 
 def _number(text: str, kind: type[int] | type[float]) -> float:

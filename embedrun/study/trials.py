@@ -8,16 +8,19 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
 
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Lock, Plain, unwritable
 from embedrun.runs.reading import SAME_CODE, as_text
 from embedrun.study.distributions import Searched
-
-if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial, Trial
 
 _DRAWS = 50  # proposals that may all have been tried before; only a small search space needs more than one
 _MOST = 100_000  # combinations of values that are listed to find those that are left
@@ -43,7 +46,7 @@ class Row:
     """The record of one trial: finished, pruned, failed, running or waiting.
 
     `score` is the best dev score, of a pruned trial the last one; `values` are by option; `seconds` is the
-    duration of its last attempt, and `reason` says why it failed.
+    duration with all attempts, and `reason` says why it failed.
     """
 
     number: int
@@ -61,33 +64,29 @@ class Claim:
     began the trial, `number` counts trials from 0, and `values` are by option.
     """
 
-    def __init__(self, trial: "Trial", lock: Lock, *, again: bool) -> None:
+    def __init__(self, trial: optuna.Trial, lock: Lock, *, again: bool) -> None:
         self.trial, self.lock, self.again = trial, lock, again
         self.number: int = trial.number
-        self.began = time.monotonic()
         self.values: dict[str, Any] = dict(trial.params)
-        self._known = set(trial.study.trials[self.number].intermediate_values)
+        self._reported = set(trial.study.trials[self.number].intermediate_values)  # by an earlier attempt
 
     def report(self, step: int, score: float) -> bool:
         """Record a dev score as it arrives; true if the trial does worse than the median of the others."""
-        if step in self._known:  # by an earlier attempt
+        if step in self._reported:
             return False
-        self._known.add(step)
+        self._reported.add(step)
         self.trial.report(score, step)
         return self.trial.should_prune()
 
 
 def propose(
-    trials: "Sequence[FrozenTrial]", searched: Sequence[Searched], *, seed: int, number: int, lowest: bool
+    trials: Sequence[FrozenTrial], searched: Sequence[Searched], *, seed: int, number: int, lowest: bool
 ) -> dict[str, Any] | None:
     """Values that no trial has had, from a tree-structured Parzen estimator; None where all have been tried.
 
     The sampler is seeded with `seed`, of the search, and `number`, of the trial: a search that was killed
     proposes what it would have proposed, and two workers propose different values.
     """
-    import numpy as np
-    import optuna
-
     tried = {_key(trial.params) for trial in trials}
     left = _untried(searched, tried)
     if left == []:
@@ -100,14 +99,14 @@ def propose(
             # Options are sampled jointly; running trials count as bad, so that they are not proposed again.
             sampler=optuna.samplers.TPESampler(seed=state, multivariate=True, constant_liar=True),
         )
-        memory.add_trials([trial for trial in trials if trial.state != optuna.trial.TrialState.WAITING])
+        memory.add_trials([trial for trial in trials if trial.state != TrialState.WAITING])
         for _ in range(_DRAWS):
-            drawn = memory.ask()
-            values = {option.name: option.rounded(option.suggest(drawn)) for option in searched}
+            drawn = memory.ask({option.name: option.distribution for option in searched})
+            values = {option.name: option.rounded(drawn.params[option.name]) for option in searched}
             if _key(values) not in tried:
                 return values
-            memory.tell(drawn, state=optuna.trial.TrialState.FAIL)
-    return None if left is None else left[0]
+            memory.tell(drawn, state=TrialState.FAIL)
+    return left[0] if left else None
 
 
 def _key(values: Plain) -> Hashable:
@@ -119,8 +118,10 @@ def _untried(searched: Sequence[Searched], tried: set[Hashable]) -> list[dict[st
     every = [values for option in searched if (values := option.every()) is not None]
     if len(every) < len(searched) or math.prod(map(len, every)) > _MOST:
         return None
-    names = [option.name for option in searched]
-    combinations = (dict(zip(names, values, strict=True)) for values in itertools.product(*every))
+    combinations = (
+        dict(zip((option.name for option in searched), values, strict=True))
+        for values in itertools.product(*every)
+    )
     return [values for values in combinations if _key(values) not in tried]
 
 
@@ -138,10 +139,6 @@ class Study:
     def __init__(
         self, folder: Path, searched: Sequence[Searched], *, seed: int, lowest: bool, prunes: bool
     ) -> None:
-        import optuna
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
-
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.lowest = folder, lowest
         self._searched, self._seed, self._locks = tuple(searched), seed, folder / ".locks"
@@ -216,7 +213,7 @@ class Study:
                 _STATES.get(trial.state.name, trial.state.name.lower()),
                 trial.value,
                 trial.params,
-                trial.user_attrs.get("seconds"),
+                None if trial.duration is None else round(trial.duration.total_seconds(), 3),
                 trial.user_attrs.get("reason"),
             )
             for trial in self._study.get_trials(deepcopy=False)
@@ -255,8 +252,6 @@ class Study:
 
     def _next(self, wanted: int) -> tuple[Claim | None, list[int]]:
         """A trial for this process, or the numbers of those to wait for; the study must be locked."""
-        from optuna.trial import Trial
-
         trials, states = self._study.get_trials(deepcopy=False), [row.state for row in self.rows()]
         done = self.done()
         running = [number for number, state in enumerate(states) if state == "running"]
@@ -268,7 +263,7 @@ class Study:
                 # Keeps what is stored of the trial; optuna's own way would be a new one with its values.
                 study = self._storage.get_study_id_from_name(self.folder.name)
                 stored = self._storage.get_trial_id_from_study_id_trial_number(study, number)
-                return self._begun(Trial(self._study, stored), lock, again=True), []
+                return Claim(optuna.Trial(self._study, stored), lock, again=True), []
         if done + len(running) >= wanted:
             return None, running
         if "waiting" not in states:
@@ -276,26 +271,18 @@ class Study:
             if values is None:
                 return None, running
             self._study.enqueue_trial(values)
-        trial = self._study.ask()
+        trial = self._study.ask({option.name: option.distribution for option in self._searched})
         lock = self._lock(trial.number)
         lock.acquire()
-        return self._begun(trial, lock, again=False), []
+        return Claim(trial, lock, again=False), []
 
     def _lock(self, number: int) -> Lock:
         return Lock(self._locks / f"trial-{number:04d}")
 
-    def _begun(self, trial: "Trial", lock: Lock, *, again: bool) -> Claim:
-        for option in self._searched:  # gives the stored or enqueued value, else draws one
-            option.suggest(trial)
-        return Claim(trial, lock, again=again)
-
     def finish(self, claim: Claim, ended: Ended) -> Ended:
         """Record how a trial ended, and release it; returns that, or a failure if its score is unusable."""
-        from optuna.trial import TrialState
-
         if ended.reason is None and not ended.pruned:
             ended = self._compared(ended)
-        claim.trial.set_user_attr("seconds", round(time.monotonic() - claim.began, 3))
         if ended.reason is not None:
             claim.trial.set_user_attr("reason", " ".join(clean(ended.reason).split())[:_REASON])
         state = "FAIL" if ended.reason is not None else "PRUNED" if ended.pruned else "COMPLETE"

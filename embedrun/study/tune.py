@@ -385,6 +385,6 @@ def draw(study: Study, searched: Sequence[Searched]) -> None:
             (best.values[name], best.score or 0.0),
             (name, metric),
             folder / f"{name.replace('/', '.')}.png",
-            log=option.log,
-            order=option.options if option.kind == "choice" else None,
+            log=getattr(option.distribution, "log", False),
+            order=getattr(option.distribution, "choices", None),
         )

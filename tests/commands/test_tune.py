@@ -7,11 +7,10 @@ import pytest
 
 from embedrun.commands import tune
 from embedrun.errors import ConfigError
-from embedrun.study import trials as study
-from embedrun.study import tune as trial
-from embedrun.study.trials import Ended
 
-pytest.importorskip("optuna")
+study = pytest.importorskip("embedrun.study.trials")  # skipped without optuna
+trial = pytest.importorskip("embedrun.study.tune")
+Ended = study.Ended
 QUICK = "+experiment=quickstart"
 LR, SIZE = "training.lr=loguniform(1e-4,1e-2)", "training.batch_size=choice(16,32)"
 METRIC = "toy_dev/spearman"

@@ -13,7 +13,6 @@ from embedrun.study.tune import search
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
-pytest.importorskip("optuna")
 X = ("x=uniform(0,1)",)
 SMALL = ("x=choice(a,b,c)", "y=int(1,2)")  # six combinations
 METRIC = "toy_dev/spearman"

@@ -16,7 +16,6 @@ from embedrun.study.tune import search, table, to_csv, train
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
-pytest.importorskip("optuna")
 METRIC = "toy_dev/spearman"
 # A run of two dev scores, beside other metrics, as a child leaves it.
 METRICS = [

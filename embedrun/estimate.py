@@ -112,17 +112,16 @@ def row_tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | No
     Raises:
         DataError: if the backbone's tokenizer file is none.
     """
-    config, passes = plan.config, plan.losses.passes
+    config = plan.config
     tokenizer = shape.tokenizer if shape else None
     declared = of(config.backbone.prompt) if config.backbone.prompt else shape.prompt if shape else None
     prompts = in_training(declared, config.dataset.get("prompts") or {}, views_of(plan.dataset))
     count, most = token_counter(tokenizer), longest(config.backbone, shape, size)
-    chosen = sampled(len(rows))
-    lengths = np.zeros((len(passes), len(chosen)), dtype=np.int64)  # (passes, sample)
-    for row, way in zip(lengths, passes.values(), strict=True):
+    chosen, lengths = sampled(len(rows)), []
+    for way in plan.losses.passes.values():
         texts = texts_at(rows.texts["text" if way.view in MASKED else way.view], chosen)
-        row[:] = np.minimum(count(_filled(texts, prompts.get(way.view))), way.max_length or most)
-    return RowTokens(lengths, tokenizer is not None)
+        lengths.append(np.minimum(count(_filled(texts, prompts.get(way.view))), way.max_length or most))
+    return RowTokens(np.array(lengths, dtype=np.int64), tokenizer is not None)  # (passes, sample)
 
 
 def _filled(texts: Sequence[str], prompt: Prompt | None) -> Sequence[str]:
@@ -142,10 +141,7 @@ def token_counter(tokenizer: Path | None) -> Count:
 
 @lru_cache(maxsize=4)
 def _counter(tokenizer: Path) -> Count:
-    """The runs of a table have one tokenizer and the same texts: both are read and counted once."""
-    count = counter(opened(tokenizer, "backbone.name"), ends=True)
-    cached = lru_cache(maxsize=64)(lambda texts: tuple(count(texts)))
-    return lambda texts: cached(tuple(texts))
+    return counter(opened(tokenizer, "backbone.name"), ends=True)
 
 
 def sampled(count: int) -> list[int]:
@@ -157,20 +153,6 @@ _SCALES = 256  # scales that share one of their own, with double quantisation
 _DRAWN = 16  # batches or parts whose padding is looked at
 
 
-@dataclass(frozen=True)
-class Step:
-    """What a training step keeps in memory at a time: texts of all views.
-
-    Each has `length` tokens, on average, with its padding. `half`: whether the model computes in 16 bits.
-    """
-
-    texts: int
-    length: float
-    half: bool
-    attention: str
-    gradient_checkpointing: bool
-
-
 def adapter_weights(linear: Sequence[Linear], r: int) -> int:
     """How many weights the matrices of rank `r` beside these layers have."""
     return r * sum(layer.inputs + layer.outputs for layer in linear)
@@ -178,9 +160,13 @@ def adapter_weights(linear: Sequence[Linear], r: int) -> int:
 
 def estimate(
     size: Size,
-    step: Step,
     *,
+    texts: int,
+    length: float,
     trained: int,
+    half: bool = False,
+    attention: str = "sdpa",
+    checkpointing: bool = False,
     dtype_bytes: int = 4,
     adapter: AdapterConfig | None = None,
     adapted: Sequence[Linear] = (),
@@ -201,7 +187,9 @@ def estimate(
     numbers of float32 a layer, and everything of one layer at a time.
 
     Args:
+        texts: of all views that are in memory at a time, each with `length` tokens and padding on average.
         trained: number of trainable parameters.
+        half: whether the model computes in 16 bits.
         dtype_bytes: of a weight that is not in 4 bits.
         adapted: the layers that the adapter stands beside.
     """
@@ -209,22 +197,22 @@ def estimate(
     if adapter is not None and adapter.quantize is not None:
         scale = 1 + 4 / _SCALES if adapter.double_quantize else 4  # bytes a block
         weights += round(size.matrices * (0.5 + scale / BLOCK)) - dtype_bytes * size.matrices
-    elif step.half and dtype_bytes == 4:
+    elif half and dtype_bytes == 4:
         weights += 2 * size.matrices
     if adapter is not None:
         weights += 4 * adapter_weights(adapted, adapter.r)
-    number = 2 if step.half else 4  # bytes
-    layer = number * ((14.5 if step.half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
-    if step.attention == "eager":
-        layer += 2 * number * size.heads * step.length
+    number = 2 if half else 4  # bytes
+    layer = number * ((14.5 if half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
+    if attention == "eager":
+        layer += 2 * number * size.heads * length
     if adapter is not None and adapter.dropout > 0:
         layer += (number + 1) * sum(one.inputs for one in adapted) // size.depth
-    each = 4 * size.width * size.depth + layer if step.gradient_checkpointing else layer * size.depth
+    each = 4 * size.width * size.depth + layer if checkpointing else layer * size.depth
     return {
         "weights": weights,
         "gradients": 4 * trained,
         "optimizer": 8 * trained,
-        "activations": round(step.texts * step.length * each),
+        "activations": round(texts * length * each),
     }
 
 
@@ -263,8 +251,12 @@ def price(
     def parts(length: float) -> dict[str, int]:  # bytes
         memory = estimate(
             size,
-            Step(texts, length, half, config.backbone.attention, training.gradient_checkpointing),
+            texts=texts,
+            length=length,
             trained=trained,
+            half=half,
+            attention=config.backbone.attention,
+            checkpointing=training.gradient_checkpointing,
             dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
             adapter=adapter,
             adapted=adapted,
@@ -326,15 +318,10 @@ def _teacher_weights(teacher: TeacherConfig) -> int | None:
 
 @dataclass(frozen=True)
 class Batches:
-    """What is known of a run's batches.
+    """What is known of a run's batches; None: not known without the data.
 
-    Args:
-        most: rows of one, at most.
-        usual: rows of one, usually.
-        exact: whether all have the most.
-        rows: training rows; None: not known without the data.
-        tokens: of these; None: not known.
-        order: batches of the usual size.
+    A batch has at most `most` rows, usually `usual`, and if they are `exact` all have the most. The `order`
+    is that of batches of the usual size of so many `rows`, which have these `tokens`.
     """
 
     most: int
@@ -526,11 +513,9 @@ def cost(
     if tokens is None or known.tokens is None:
         return [*lines, ["tokens", "not known before the rows are made"]]
     how = "counted by the tokenizer" if tokens.measured else "estimated at 1.3 a word, without a tokenizer,"
+    total = console.short(known.tokens)
     lines += [
-        [
-            "tokens",
-            f"about {rounded(known.tokens)}: {tokens.mean:.0f} a row in all passes, padding not counted,",
-        ],
+        ["tokens", f"about {total}: {tokens.mean:.0f} a row in all passes, padding not counted,"],
         ["", f"{how} in {tokens.sample:,} of the rows"],
     ]
     lines += [] if scored is None else scored.lines(known.dev_scores)
@@ -574,10 +559,8 @@ def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[
     if training is None:
         return [["time, estimated", "not known on a machine without CUDA"]]
     for_scoring = seconds(device, scoring, config.evaluation.precision) if scoring else None
-    more = " alone" if for_scoring is None else f" and {span(for_scoring)} for scoring"
-    beside = ["teachers"] if config.training.teachers else []
-    beside += ["scoring"] if scoring is None else []
-    more += f", {' and '.join(beside)} not counted" if beside else ""
+    more = "" if for_scoring is None else f" and {span(for_scoring)} for scoring"
+    more += ", teachers not counted" if config.training.teachers else ""
     per_second = f"{work / max(training, 1e-9):.2e}".replace("e+", "e")
     return [
         ["time, estimated", f"about {span(training)} for the steps{more}"],
@@ -607,11 +590,3 @@ def rate(device: str, kind: str) -> float:
         return 2 * side**3 / timer.blocked_autorange(min_run_time=_SECONDS).median
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def rounded(number: float) -> str:
-    """A large number in three digits: 12,300 or 4.56 million."""
-    for unit, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        if number >= unit:
-            return f"{number / unit:.3g} {name}"
-    return f"{float(f'{number:.3g}'):,.0f}"

@@ -119,7 +119,7 @@ def main(argv: Sequence[str]) -> int:
     seeds = given.seeds or cells.asked(given.table)
     stages = tasks_of(cells, given.table, given.rows, seeds, again=given.again)
     plans = Plans(stages, given.scale)
-    for line in plans.notices():
+    for line in plans.notices:
         say(line)
     if given.dry_run:
         say(listing(stages, plans, given.scale), sys.stdout)

@@ -139,7 +139,8 @@ class Plans:
     """The plans of the open tasks.
 
     `configs` have `run:NAME` for a run that does not exist yet, `choices` are the presets behind them,
-    `made` are the checked plans, and `refused` is why a task cannot be run.
+    `made` are the checked plans, `refused` is why a task cannot be run, and `notices` is where the runs
+    depart from the files of their models.
     """
 
     def __init__(self, stages: Sequence[Sequence[Task]], scale: Scale | None) -> None:
@@ -147,27 +148,21 @@ class Plans:
         self.choices: dict[Known, dict[str, str]] = {}
         self.made: dict[Known, TrainPlan | EvaluatePlan] = {}
         self.refused: dict[Known, str] = {}
-        self._overrides: dict[Known, tuple[str, ...]] = {}
+        self.notices: dict[str, None] = {}
         compositions = Compositions()
         for task in (task for stage in stages for task in stage if task.is_open):
-            overrides = self._overrides[task.known] = task.slot.overrides
+            known, overrides = task.known, task.slot.overrides
             try:
                 config = compositions.config(task.command, overrides)
                 if scale is not None:
                     config[KEY] = scale.name
-                self.configs[task.known] = config
-                self.choices[task.known] = compositions.choices(task.command, overrides)
-                self.made[task.known] = (plan_train if task.command == "train" else plan_evaluate)(config)
+                self.configs[known] = config
+                self.choices[known] = compositions.choices(task.command, overrides)
+                plan = self.made[known] = (plan_train if task.command == "train" else plan_evaluate)(config)
+                with contextlib.suppress(DataError):  # the run reports it
+                    self.notices |= dict.fromkeys(notices(plan.config, overrides))
             except ConfigError as fault:
-                self.refused[task.known] = "; ".join(fault.problems)
-
-    def notices(self) -> list[str]:
-        """Where the runs depart from the files of their models, each notice once."""
-        lines: list[str] = []
-        for known, plan in self.made.items():
-            with contextlib.suppress(DataError):  # the run reports it
-                lines += notices(plan.config, self._overrides[known])
-        return list(dict.fromkeys(lines))
+                self.refused[known] = "; ".join(fault.problems)
 
 
 class CurrentRows:

@@ -77,10 +77,9 @@ class Slot:
 
     Args:
         overrides: all of them, the seed's last; like `key`, empty where the cell cannot be run.
-        run: the newest finished run, or None.
-        others: how many more have finished.
-        unfinished: the newest run that is running, was interrupted or has failed, or None.
-        passed_over: the newest run that does not count any more, or None.
+        run: the newest finished run; `others` is how many more have finished.
+        unfinished: the newest run that is running, was interrupted or has failed.
+        passed_over: the newest run that does not count any more.
     """
 
     row: Row
@@ -158,21 +157,20 @@ def find_slots(
     empty, the table's.
     """
     cells = [(row, cell) for row in table.rows for cell in row.cells]
-    planned = {cell: plan(cell) for cell in {cell: None for _, cell in cells} if cell.not_runnable is None}
-    if seeds is not None:
-        return [
-            _slot(row, cell, seed, planned.get(cell), runs)
-            for row, cell in cells
-            for seed in (seeds(cell) if callable(seeds) else seeds)
-        ]
-    done = {cell: tuple(runs.seeds(each.key)) for cell, each in planned.items()}
-    usual = Counter(own for own in done.values() if own).most_common(1)
-    rest = usual[0][0] if usual else tuple(default) or table.seeds
-    return [
-        _slot(row, cell, seed, planned.get(cell), runs)
-        for row, cell in cells
-        for seed in done.get(cell) or cell.seeds or rest
-    ]
+    planned = {cell: plan(cell) for _, cell in cells if cell.not_runnable is None}
+    if seeds is None:
+        done = {cell: runs.seeds(each.key) for cell, each in planned.items()}
+        usual = Counter(tuple(own) for own in done.values() if own).most_common(1)
+        rest = usual[0][0] if usual else tuple(default) or table.seeds
+
+        def of(cell: Cell) -> Sequence[int]:
+            return done.get(cell) or cell.seeds or rest
+    else:
+
+        def of(cell: Cell) -> Sequence[int]:
+            return seeds(cell) if callable(seeds) else seeds
+
+    return [_slot(row, cell, seed, planned.get(cell), runs) for row, cell in cells for seed in of(cell)]
 
 
 def needed(experiment: str) -> Cell:

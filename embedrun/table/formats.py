@@ -250,11 +250,12 @@ def latex(sheet: Sheet) -> str:
     columns = "".join("l" if place in layout.words else "r" for place in range(len(layout.heading)))
     lines = []
     for line in layout.lines:
-        if len(line) > 1:
+        label, *cells = line
+        if cells:
             lines.append(" & ".join(map(_cell, line)) + r" \\")
-            continue
-        lines += [r"\midrule"] if lines else []  # the heading has one below it
-        lines.append(rf"\multicolumn{{{len(layout.heading)}}}{{l}}{{\textbf{{{latex_escaped(line[0])}}}}} \\")
+        else:
+            lines += [r"\midrule"] if lines else []  # the heading has one below it
+            lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\textbf{{{latex_escaped(label)}}}}} \\")
     caption = " ".join(latex_escaped(text) for text in (f"{_title(sheet)}.", *layout.about))
     return "\n".join(
         [

@@ -411,29 +411,13 @@ def load_scale(name: str, conf: Path | None = None) -> Scale:
     _refuse_unknown("--scale: no reduced setting", name, scales(conf))
     where = f"scale/{name}.yaml"
     file = _checked(_Scale, (conf or presets.folder()) / where, where)
-    return Scale(name, file.title, *(tuple(own or ()) for own in (file.train, file.evaluate, file.seeds)))
+    train, evaluate = tuple(file.train or ()), tuple(file.evaluate or ())
+    return Scale(name, file.title, train, evaluate, tuple(file.seeds or ()))
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What applies to every run beside its row's overrides: a reduced setting or None, and more overrides."""
-
-    scale: Scale | None = None
-    extra: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The name of the reduced setting; empty for none."""
-        return "" if self.scale is None else self.scale.name
-
-    @property
-    def changes(self) -> tuple[str, ...]:
-        """The overrides that make a run differ from the paper's."""
-        return tuple(filter(_changes, self.extra))
-
-
-def _changes(override: str) -> bool:
+def changes(override: str) -> bool:
+    """Whether an override makes a run differ from the paper's; a folder is a copy of the model of the row."""
     key, _, value = override.lstrip("+~").partition("=")
-    if key in ("backbone.name", "model"):  # a folder is taken for a copy of the model that the row names
+    if key in ("backbone.name", "model"):
         return not expanded(value.strip("'\"")).is_dir()
     return key != "dataset.path" and decides(key) == "what"  # data sets declare their options themselves

@@ -10,7 +10,7 @@ from typing import Literal
 from embedrun.console import decimals, number
 from embedrun.evaluation.seeds import Spread
 from embedrun.table.cells import Slot
-from embedrun.table.preset import Column, Row, Scale, Setting, Table
+from embedrun.table.preset import Column, Row, Scale, Table, changes
 
 CLEAN = "_clean"  # at the end of a score's key: on the rows that are not in the training data
 _ROUNDING = 1e-9  # a difference may exceed the tolerance by this much
@@ -32,12 +32,9 @@ class Entry:
 
     Args:
         scale: name of the reduced setting; empty for none.
-        row: its group and label.
         paper: the printed number, or fact in words; None for nothing, and in a reduced setting.
-        mean: over the seeds, of what was measured; None for nothing.
-        sd: standard deviation over the seeds, with n - 1; None below two.
-        n: seeds behind the mean.
-        wanted: seeds that were asked for.
+        mean: over the seeds, of what was measured; `sd` is with n - 1, None below two.
+        n: seeds behind the mean, of those `wanted`.
         clean: the mean on rows that are not in the training data, where that is another number.
         difference: mean less paper; None where nothing is compared.
         note: anything else, as why it is not reproducible.
@@ -62,7 +59,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Origin:
-    """The run of a seed, or the file of statistics, from which the numbers of these columns are."""
+    """The run of a seed from which the numbers of these columns are."""
 
     columns: tuple[str, ...]
     seed: int | None
@@ -73,8 +70,8 @@ class Origin:
 class SheetRow:
     """One row, with an entry for each column, in their order.
 
-    `id` is the group, the printed heading above it or empty, and the label. `kind` is that of the row: train,
-    evaluate, quoted, statistics, or runs. `told` is what tells the runs of a row from others, by column.
+    `group` is the printed heading above it, or empty; `kind` is that of a table's row, or runs; `told` is
+    what tells the runs of a row from others, by column.
     """
 
     id: str
@@ -97,16 +94,11 @@ class SheetColumn:
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table.
+    """One table, or with the kind `runs` one of runs that belong to none: without name, source and seeds.
 
     Args:
-        name: as `angle/table4`.
-        source: paper and table; empty for runs that belong to none.
-        kind: table, figure, statistics, or runs.
-        seeds: that were asked for; empty for runs that belong to no table.
         tolerance: of the mark `within`; None where nothing is compared.
         scale: name of the reduced setting; empty for none.
-        scale_title: what is reduced.
         overrides: of every run, beside those of its row.
         commands: that fill what is missing.
         told: columns of words beside the label, which every row has in its `told`.
@@ -135,10 +127,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Counted:
-    """The content of the file of statistics, and in words where it is from (empty without numbers).
-
-    `lacks` says why some or all numbers are missing; empty for nothing.
-    """
+    """The content of the file of statistics, where it is from, and why some or all numbers are missing."""
 
     numbers: Mapping[str, object] = field(default_factory=dict)
     source: str = ""
@@ -164,13 +153,19 @@ class _Reading:
     """One row of a table and its runs, or for a row of statistics what was counted."""
 
     def __init__(
-        self, table: Table, row: Row, slots: Sequence[Slot], setting: Setting, counted: Counted
+        self,
+        table: Table,
+        row: Row,
+        slots: Sequence[Slot],
+        scale: str,
+        changed: Sequence[str],
+        counted: Counted,
     ) -> None:
         self._table, self._row, self._slots, self._counted = table, row, slots, counted
         self._columns = {column.heading: column for column in table.columns}
         self._is_counted = row.kind == "statistics"  # of data, which no setting of a run changes
-        self._scale = "" if self._is_counted else setting.name
-        self._compared = self._is_counted or not (setting.name or setting.changes)
+        self._scale = "" if self._is_counted else scale
+        self._compared = self._is_counted or not (scale or changed)
 
     def row(self) -> SheetRow:
         """The row with its entries, notes and runs."""
@@ -329,8 +324,11 @@ def sheet_of(
     """
     by_row = {row.id: [slot for slot in slots if slot.row.id == row.id] for row in table.rows}
     counted = counted or Counted()
-    setting = Setting(scale, tuple(extra)) if slots else Setting()  # a table without runs has none
-    rows = [_Reading(table, row, by_row[row.id], setting, counted).row() for row in table.rows]
+    if not slots:  # a table without runs
+        scale, extra = None, ()
+    name, changed = scale.name if scale else "", list(filter(changes, extra))
+    rows = [_Reading(table, row, by_row[row.id], name, changed, counted).row() for row in table.rows]
+    rest = [*(["--scale", name] if name else []), *extra]
     return Sheet(
         name=table.name,
         title=table.title,
@@ -340,31 +338,26 @@ def sheet_of(
         rows=tuple(rows),
         seeds=tuple(sorted({slot.seed for slot in slots})),
         tolerance=table.tolerance,
-        scale=setting.name,
-        scale_title="" if setting.scale is None else setting.scale.title,
-        overrides=setting.extra,
-        notes=tuple(_notes(table, setting, slots)),
-        commands=tuple(_commands(table, by_row, rows, tuple(default) or table.seeds, setting)),
+        scale=name,
+        scale_title=scale.title if scale else "",
+        overrides=tuple(extra),
+        notes=tuple(_notes(table, [] if name else changed, slots)),
+        commands=tuple(_commands(table, by_row, rows, tuple(default) or table.seeds, rest)),
     )
 
 
-def _notes(table: Table, setting: Setting, slots: Sequence[Slot]) -> Iterator[str]:
+def _notes(table: Table, changed: Sequence[str], slots: Sequence[Slot]) -> Iterator[str]:
     if table.note:
         yield table.note
     yield from _left_open(table.unspecified)
-    if setting.changes and not setting.name:
-        yield f"Run with {', '.join(setting.changes)}: compared with nothing"
-    yield from _other_data(slots)
-
-
-def _other_data(slots: Sequence[Slot]) -> list[str]:
-    """A note for each data set whose rows differ between the runs."""
+    if changed:
+        yield f"Run with {', '.join(changed)}: compared with nothing"
     seen: dict[str, set[str]] = {}
     for slot in slots:
         for name, mark in (slot.run.data if slot.run is not None else {}).items():
             seen.setdefault(name, set()).add(mark)
-    names = ", ".join(sorted(name for name, marks in seen.items() if len(marks) > 1))
-    return [f"The runs have read different rows of {names}"] if names else []
+    if names := ", ".join(sorted(name for name, marks in seen.items() if len(marks) > 1)):
+        yield f"The runs have read different rows of {names}"
 
 
 def _digits(column: Column, rows: Sequence[SheetRow]) -> int:
@@ -382,13 +375,13 @@ def _commands(
     by_row: Mapping[str, Sequence[Slot]],
     rows: Sequence[SheetRow],
     default: Sequence[int],
-    setting: Setting,
+    rest: Sequence[str],
 ) -> list[str]:
     """The command lines that fill what is missing.
 
     `reproduce` itself runs what a missing run starts from or scores, not what makes the data that a row
     reads: that comes first. `by_row` has the runs that the table asks for by id of their row; `default` are
-    the seeds that `reproduce` takes by default.
+    the seeds that `reproduce` takes by default, `rest` are its last words.
     """
     missing = [row for row in table.rows if any(map(_is_missing, by_row[row.id]))]
     commands = [row.before for row in missing if row.before]
@@ -397,7 +390,6 @@ def _commands(
     seeds = {slot.seed for slot in slots}
     if seeds != {seed for slot in slots for seed in slot.cell.seeds or default}:
         words += ["--seeds", ",".join(map(str, sorted(seeds)))]
-    rest = [*(["--scale", setting.name] if setting.name else []), *setting.extra]
     # A label that several rows have names none of them.
     labels = [row.label if len(table.find(row.label)) == 1 else row.id for row in missing]
     if len(missing) < sum(map(bool, by_row.values())):

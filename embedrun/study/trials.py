@@ -4,7 +4,7 @@ import itertools
 import math
 import time
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from embedrun.console import clean
+from embedrun.console import clean, say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Lock, Plain, unwritable
 from embedrun.runs.reading import SAME_CODE, as_text
@@ -232,12 +232,11 @@ class Study:
         """The finished trial with the best score."""
         return next(iter(self.ranking()), None)
 
-    def claim(self, wanted: int, waits: Callable[[list[int]], None]) -> Claim | None:
+    def claim(self, wanted: int) -> Claim | None:
         """The next trial to run; None once `wanted` trials are finished or pruned, or all values are tried.
 
         A trial that a dead process left is resumed before a new one is proposed. While the trials that other
-        processes run would make up the number wanted, this waits, since one of them may fail or be killed;
-        `waits` is then called once with their numbers.
+        processes run would make up the number wanted, this waits, since one of them may fail or be killed.
         """
         said = False
         while True:
@@ -246,8 +245,9 @@ class Study:
             if claim is not None or not running:
                 return claim
             if not said:
-                waits(running)
-                said = True
+                which = ", ".join(map(str, running))
+                say(f"waiting for trials that other processes run: {which}; Ctrl-C leaves them to these")
+            said = True
             time.sleep(POLL)
 
     def _next(self, wanted: int) -> tuple[Claim | None, list[int]]:

@@ -280,7 +280,7 @@ def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Call
         RunFailed: if 5 trials in a row failed.
     """
     failures = 0
-    while (claim := study.claim(wanted, _say_waiting)) is not None:
+    while (claim := study.claim(wanted)) is not None:
         values = " ".join(f"{name}={value}" for name, value in claim.values.items())
         say(f"trial {claim.number} {'resumes' if claim.again else 'begins'}: {values}")
         ended = study.finish(claim, run(claim))
@@ -301,11 +301,6 @@ def _line(number: int, ended: Ended, study: Study, wanted: int) -> str:
         return f"trial {number} failed: {' '.join(ended.reason.split())} ({so_far})"
     what = "pruned at" if ended.pruned else study.metric
     return f"trial {number} ({study.done()} of {wanted}): {what} {_text(study.rows()[number])} ({so_far})"
-
-
-def _say_waiting(numbers: list[int]) -> None:
-    which = ", ".join(map(str, numbers))
-    say(f"waiting for trials that other processes run: {which}; Ctrl-C leaves them to these")
 
 
 def _text(row: Row) -> str:

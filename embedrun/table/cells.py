@@ -158,19 +158,15 @@ def find_slots(
     """
     cells = [(row, cell) for row in table.rows for cell in row.cells]
     planned = {cell: plan(cell) for _, cell in cells if cell.not_runnable is None}
-    if seeds is None:
-        done = {cell: runs.seeds(each.key) for cell, each in planned.items()}
-        usual = Counter(tuple(own) for own in done.values() if own).most_common(1)
-        rest = usual[0][0] if usual else tuple(default) or table.seeds
-
-        def of(cell: Cell) -> Sequence[int]:
-            return done.get(cell) or cell.seeds or rest
-    else:
-
-        def of(cell: Cell) -> Sequence[int]:
-            return seeds(cell) if callable(seeds) else seeds
-
-    return [_slot(row, cell, seed, planned.get(cell), runs) for row, cell in cells for seed in of(cell)]
+    done = {cell: runs.seeds(each.key) for cell, each in planned.items()}
+    usual = Counter(tuple(own) for own in done.values() if own).most_common(1)
+    rest = usual[0][0] if usual else tuple(default) or table.seeds
+    slots = []
+    for row, cell in cells:
+        asked = seeds(cell) if callable(seeds) else seeds
+        for seed in (done.get(cell) or cell.seeds or rest) if asked is None else asked:
+            slots.append(_slot(row, cell, seed, planned.get(cell), runs))
+    return slots
 
 
 def needed(experiment: str) -> Cell:

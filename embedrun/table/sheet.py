@@ -153,19 +153,13 @@ class _Reading:
     """One row of a table and its runs, or for a row of statistics what was counted."""
 
     def __init__(
-        self,
-        table: Table,
-        row: Row,
-        slots: Sequence[Slot],
-        scale: str,
-        changed: Sequence[str],
-        counted: Counted,
+        self, table: Table, row: Row, slots: Sequence[Slot], counted: Counted, *, scale: str, compared: bool
     ) -> None:
         self._table, self._row, self._slots, self._counted = table, row, slots, counted
         self._columns = {column.heading: column for column in table.columns}
         self._is_counted = row.kind == "statistics"  # of data, which no setting of a run changes
         self._scale = "" if self._is_counted else scale
-        self._compared = self._is_counted or not (scale or changed)
+        self._compared = self._is_counted or compared
 
     def row(self) -> SheetRow:
         """The row with its entries, notes and runs."""
@@ -327,7 +321,11 @@ def sheet_of(
     if not slots:  # a table without runs
         scale, extra = None, ()
     name, changed = scale.name if scale else "", list(filter(changes, extra))
-    rows = [_Reading(table, row, by_row[row.id], name, changed, counted).row() for row in table.rows]
+    compared = not name and not changed
+    rows = [
+        _Reading(table, row, by_row[row.id], counted, scale=name, compared=compared).row()
+        for row in table.rows
+    ]
     rest = [*(["--scale", name] if name else []), *extra]
     return Sheet(
         name=table.name,

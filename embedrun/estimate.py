@@ -1,7 +1,5 @@
 """What a run costs, before it starts: parameters, memory, steps, tokens, operations and time."""
 
-import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.utils.benchmark import Timer
 
 from embedrun import console
 from embedrun.backbone import adapter as adapters
@@ -111,17 +110,16 @@ def row_tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | No
     Raises:
         DataError: if the backbone's tokenizer file is none.
     """
-    config, passes = plan.config, plan.losses.passes
+    config = plan.config
     tokenizer = shape.tokenizer if shape else None
     declared = of(config.backbone.prompt) if config.backbone.prompt else shape.prompt if shape else None
     prompts = in_training(declared, config.dataset.get("prompts") or {}, views_of(plan.dataset))
     count, most = token_counter(tokenizer), longest(config.backbone, shape, size)
-    chosen = sampled(len(rows))
-    lengths = np.zeros((len(passes), len(chosen)), dtype=np.int64)  # (passes, sample)
-    for row, way in zip(lengths, passes.values(), strict=True):
+    chosen, lengths = sampled(len(rows)), []
+    for way in plan.losses.passes.values():
         texts = texts_at(rows.texts["text" if way.view in MASKED else way.view], chosen)
-        row[:] = np.minimum(count(_filled(texts, prompts.get(way.view))), way.max_length or most)
-    return RowTokens(lengths, tokenizer is not None)
+        lengths.append(np.minimum(count(_filled(texts, prompts.get(way.view))), way.max_length or most))
+    return RowTokens(np.array(lengths, dtype=np.int64), tokenizer is not None)  # (passes, sample)
 
 
 def _filled(texts: Sequence[str], prompt: Prompt | None) -> Sequence[str]:
@@ -141,10 +139,7 @@ def token_counter(tokenizer: Path | None) -> Count:
 
 @lru_cache(maxsize=4)
 def _counter(tokenizer: Path) -> Count:
-    """The runs of a table have one tokenizer and the same texts: both are read and counted once."""
-    count = counter(opened(tokenizer, "backbone.name"), ends=True)
-    cached = lru_cache(maxsize=64)(lambda texts: tuple(count(texts)))
-    return lambda texts: cached(tuple(texts))
+    return counter(opened(tokenizer, "backbone.name"), ends=True)
 
 
 def sampled(count: int) -> list[int]:
@@ -156,37 +151,6 @@ _SCALES = 256  # scales that share one of their own, with double quantisation
 _DRAWN = 16  # batches or parts whose padding is looked at
 
 
-@dataclass(frozen=True)
-class Step:
-    """What a training step keeps in memory at a time: texts of all views.
-
-    Each has `length` tokens, on average, with its padding. `half`: whether the model computes in 16 bits.
-    """
-
-    texts: int
-    length: float
-    half: bool
-    attention: str
-    gradient_checkpointing: bool
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes of one training process.
-
-    Args:
-        weights: all of them, and the copies in 16 bits that autocast makes.
-        gradients: of the trainable parameters, in float32.
-        optimizer: AdamW's two moments, in float32.
-        activations: what the backward pass needs of one forward pass.
-    """
-
-    weights: int
-    gradients: int
-    optimizer: int
-    activations: int
-
-
 def adapter_weights(linear: Sequence[Linear], r: int) -> int:
     """How many weights the matrices of rank `r` beside these layers have."""
     return r * sum(layer.inputs + layer.outputs for layer in linear)
@@ -194,17 +158,23 @@ def adapter_weights(linear: Sequence[Linear], r: int) -> int:
 
 def estimate(
     size: Size,
-    step: Step,
     *,
+    texts: int,
+    length: float,
     trained: int,
+    half: bool = False,
+    attention: str = "sdpa",
+    checkpointing: bool = False,
     dtype_bytes: int = 4,
     adapter: AdapterConfig | None = None,
     adapted: Sequence[Linear] = (),
-) -> Memory:
-    r"""Bytes, to within a fifth or so, without temporary memory of kernels, losses and the allocator's rest.
+) -> dict[str, int]:
+    r"""Bytes of a training process, without temporary memory of kernels, losses and the allocator's rest.
 
-    With *h* the width, *i* the dimensions inside the feed-forward layer and *b* the bytes of a number
-    computed with, one layer keeps for each token, as measured on the models of transformers,
+    Weights are with the copies in 16 bits that autocast makes; gradients of the trainable parameters and
+    AdamW's two moments are in float32; activations are what the backward pass needs of one forward pass. With
+    *h* the width, *i* the dimensions inside the feed-forward layer and *b* the bytes of a number computed
+    with, one layer keeps for each token, as measured on the models of transformers,
 
     .. math:: b\,(10\,h + g\,i)
 
@@ -215,7 +185,9 @@ def estimate(
     numbers of float32 a layer, and everything of one layer at a time.
 
     Args:
+        texts: of all views that are in memory at a time, each with `length` tokens and padding on average.
         trained: number of trainable parameters.
+        half: whether the model computes in 16 bits.
         dtype_bytes: of a weight that is not in 4 bits.
         adapted: the layers that the adapter stands beside.
     """
@@ -223,23 +195,23 @@ def estimate(
     if adapter is not None and adapter.quantize is not None:
         scale = 1 + 4 / _SCALES if adapter.double_quantize else 4  # bytes a block
         weights += round(size.matrices * (0.5 + scale / BLOCK)) - dtype_bytes * size.matrices
-    elif step.half and dtype_bytes == 4:
+    elif half and dtype_bytes == 4:
         weights += 2 * size.matrices
     if adapter is not None:
         weights += 4 * adapter_weights(adapted, adapter.r)
-    number = 2 if step.half else 4  # bytes
-    layer = number * ((14.5 if step.half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
-    if step.attention == "eager":
-        layer += 2 * number * size.heads * step.length
+    number = 2 if half else 4  # bytes
+    layer = number * ((14.5 if half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
+    if attention == "eager":
+        layer += 2 * number * size.heads * length
     if adapter is not None and adapter.dropout > 0:
         layer += (number + 1) * sum(one.inputs for one in adapted) // size.depth
-    each = 4 * size.width * size.depth + layer if step.gradient_checkpointing else layer * size.depth
-    return Memory(
-        weights=weights,
-        gradients=4 * trained,
-        optimizer=8 * trained,
-        activations=round(step.texts * step.length * each),
-    )
+    each = 4 * size.width * size.depth + layer if checkpointing else layer * size.depth
+    return {
+        "weights": weights,
+        "gradients": 4 * trained,
+        "optimizer": 8 * trained,
+        "activations": round(texts * length * each),
+    }
 
 
 def price(
@@ -270,43 +242,46 @@ def price(
     trained = head + (beside if adapter else size.weights - unused)
     rows = at_a_time(config, batch)
     texts, half = rows * len(passes), precision(config) in ("bf16", "fp16")
-    teachers = [(teacher.name, _teacher_weights(teacher)) for teacher in training.teachers or ()]
+    # Gradients come as activations go, unless those of an earlier part or batch are there already.
+    both = rows < own_rows(config, batch) or training.accumulate > 1
+    teachers = {teacher.name: _teacher_weights(teacher) for teacher in training.teachers or ()}
 
     def parts(length: float) -> dict[str, int]:  # bytes
         memory = estimate(
             size,
-            Step(texts, length, half, config.backbone.attention, training.gradient_checkpointing),
+            texts=texts,
+            length=length,
             trained=trained,
+            half=half,
+            attention=config.backbone.attention,
+            checkpointing=training.gradient_checkpointing,
             dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
             adapter=adapter,
             adapted=adapted,
         )
-        # Gradients come as activations go, unless those of an earlier part or batch are there already.
-        both = rows < own_rows(config, batch) or training.accumulate > 1
-        more = memory.activations > memory.gradients
-        return {
-            "weights": memory.weights,
-            "gradients": memory.gradients if both or not more else 0,
-            "optimizer": memory.optimizer,
-            "activations": memory.activations if both or more else 0,
-            "SAM's copy": 4 * trained if training.optimizer == "sam" else 0,
-            "teachers": 4 * sum(weights or 0 for _, weights in teachers),
-        }
+        if not both:
+            del memory[min(("activations", "gradients"), key=lambda part: memory[part])]
+        if training.optimizer == "sam":
+            memory["SAM's copy"] = 4 * trained
+        memory["teachers"] = 4 * sum(weights or 0 for weights in teachers.values())
+        return {name: count for name, count in memory.items() if count}
 
     most = longest(config.backbone, shape, size) if tokens is None else int(tokens.lengths.max())
     usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
-    each = " + ".join(f"{name} {console.size(value)}" for name, value in parts(usual).items() if value)
-    worst = console.size(sum(parts(most).values()))
+    each = " + ".join(f"{name} {console.size(count)}" for name, count in parts(usual).items())
     each_device = " a device" if processes_of(config) > 1 else ""
-    unknown = ", ".join(name for name, weights in teachers if weights is None)
-    return [
+    lines = [
         ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
         [f"memory{each_device}, estimated", f"{console.size(sum(parts(usual).values()))}: {each}"],
         ["", f"for {texts:,} texts of {usual:.0f} tokens{how} at a time, in {16 if half else 32} bits"],
-        *([] if tokens is None else [["", f"at most {worst}, if all have {most}, as the longest looked at"]]),
-        *([["", f"without that of {unknown}, whose size is not known here"]] if unknown else []),
     ]
+    if tokens is not None:
+        worst = console.size(sum(parts(most).values()))
+        lines.append(["", f"at most {worst}, if all have {most}, as the longest looked at"])
+    if unknown := ", ".join(name for name, weights in teachers.items() if weights is None):
+        lines.append(["", f"without that of {unknown}, whose size is not known here"])
+    return lines
 
 
 def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: int) -> tuple[float, str]:
@@ -341,15 +316,10 @@ def _teacher_weights(teacher: TeacherConfig) -> int | None:
 
 @dataclass(frozen=True)
 class Batches:
-    """What is known of a run's batches.
+    """What is known of a run's batches; None: not known without the data.
 
-    Args:
-        most: rows of one, at most.
-        usual: rows of one, usually.
-        exact: whether all have the most.
-        rows: training rows; None: not known without the data.
-        tokens: of these; None: not known.
-        order: batches of the usual size.
+    A batch has at most `most` rows, usually `usual`, and if they are `exact` all have the most. The `order`
+    is that of batches of the usual size of so many `rows`, which have these `tokens`.
     """
 
     most: int
@@ -412,8 +382,7 @@ class Scored:
     @classmethod
     def by(cls, test: Scorer, dev: Scorer | None = None) -> "Scored":
         """What these score."""
-        scorers = [test] if dev is None else [test, dev]
-        tasks = {name: task for scorer in scorers for name, task in scorer.tasks.items()}
+        tasks = {**test.tasks, **({} if dev is None else dev.tasks)}
         beside = [
             name for name, task in tasks.items() if not task.sources() or family_name(task) == "senteval"
         ]
@@ -425,7 +394,7 @@ class Scored:
         if self.test:
             lines.append(f"{len(self.test):,} test sentences, before training and after it")
         if self.dev:
-            lines.append(f"{len(self.dev):,} dev sentences, {_times(dev_scores)} times")
+            lines.append(f"{len(self.dev):,} dev sentences, {dev_scores + _MORE_SCORES} times")
         if self.beside:
             lines.append(f"further work of {', '.join(self.beside)} is not counted")
         return [["" if place else "scoring", line] for place, line in enumerate(lines or ["nothing"])]
@@ -439,12 +408,10 @@ class Scored:
         *,
         dev_scores: int | None = None,
     ) -> float:
-        """Floating-point operations of encoding, about.
+        """Floating-point operations of encoding, about: two for each weight of a linear layer and token.
 
-        Two for each weight outside the embeddings and token. Attention between tokens is not included.
-
-        `dev_scores` are those of a training run, in which the test sentences are encoded twice; None: an
-        evaluation.
+        Attention between tokens is not included. `dev_scores` are those of a training run, in which the test
+        sentences are encoded twice; None: an evaluation.
 
         Raises:
             DataError: if the model's tokenizer file is none.
@@ -459,15 +426,13 @@ class Scored:
             lengths = count(_filled([texts[place] for place in sampled(len(texts))], prompt))
             return float(np.minimum(lengths, most).mean()) * len(texts)
 
-        total = tokens(self.test) * (1 if dev_scores is None else 2)
+        total = tokens(self.test)
         if dev_scores is not None:
-            total += tokens(self.dev) * _times(dev_scores)
+            total = 2 * total + tokens(self.dev) * (dev_scores + _MORE_SCORES)
         return 2 * _computed_weights(size) * total
 
 
-def _times(dev_scores: int) -> int:
-    """How often the dev sentences are encoded: also before the first step, and with the weights selected."""
-    return dev_scores + 2
+_MORE_SCORES = 2  # of the dev sentences: before the first step, and with the weights selected
 
 
 def _distinct(scorer: Scorer) -> list[str]:
@@ -477,6 +442,45 @@ def _distinct(scorer: Scorer) -> list[str]:
 def _computed_weights(size: Size) -> int:
     """Those of the linear layers, by which every token is multiplied."""
     return size.weights - size.others - size.pooler
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The steps of a run and how often it is scored on dev, its tokens and operations; None: not known.
+
+    `scoring` are the operations of scoring.
+    """
+
+    steps: int
+    dev_scores: int = 0
+    tokens: float | None = None
+    operations: float | None = None
+    scoring: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        config: TrainConfig,
+        batches: Batches,
+        shape: Shape | None,
+        size: Size | None,
+        scored: Scored | None = None,
+    ) -> "Cost | None":
+        """What training costs, as far as it is known; None without the data."""
+        if batches.order is None:
+            return None
+        steps = steps_of(config, batches.order)
+        cost = cls(steps, dev_scores(config, batches.order, steps))
+        if batches.tokens is None:
+            return cost
+        tokens = steps * config.training.accumulate * batches.usual * batches.tokens.mean
+        if shape is None or size is None:
+            return replace(cost, tokens=tokens)
+        work, scoring = flops(config, size, shape, tokens, batch=batches.usual), None
+        if scored is not None:
+            count = cost.dev_scores
+            scoring = scored.operations(config.backbone, config.evaluation, shape, size, dev_scores=count)
+        return replace(cost, tokens=tokens, operations=work, scoring=scoring)
 
 
 def cost(
@@ -491,37 +495,29 @@ def cost(
     A `shape`, `size` or `scored` of None is not known.
     """
     training, order, tokens = config.training, batches.order, batches.tokens
-    if order is None:
+    known = Cost.of(config, batches, shape, size, scored)
+    if known is None or order is None:
         most = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
         return [["optimizer steps", f"{most}not known without the data"]]
-    steps = steps_of(config, order)
     about = "" if batches.exact else "about "
-    about_steps = "" if steps == training.max_steps else about
-    count = dev_scores(config, order, steps)
+    about_steps = "" if known.steps == training.max_steps else about
     most = "" if training.patience is None else ", at most"
-    times = f"{about_steps}{count:,}{most}, after the one before training"
-    epochs = f"{about}{order.epoch(steps):.3g} epochs of {batches.rows:,} rows"
+    times = f"{about_steps}{known.dev_scores:,}{most}, after the one before training"
+    epochs = f"{about}{order.epoch(known.steps):.3g} epochs of {batches.rows:,} rows"
     lines = [
-        ["optimizer steps", f"{about_steps}{steps:,}, {epochs}"],
+        ["optimizer steps", f"{about_steps}{known.steps:,}, {epochs}"],
         ["dev scores", times if scored is None or scored.dev else "none"],
     ]
-    if tokens is None:
+    if tokens is None or known.tokens is None:
         return [*lines, ["tokens", "not known before the rows are made"]]
     how = "counted by the tokenizer" if tokens.measured else "estimated at 1.3 a word, without a tokenizer,"
-    total = steps * training.accumulate * batches.usual * tokens.mean
+    total = console.short(known.tokens)
     lines += [
-        ["tokens", f"about {rounded(total)}: {tokens.mean:.0f} a row in all passes, padding not counted,"],
+        ["tokens", f"about {total}: {tokens.mean:.0f} a row in all passes, padding not counted,"],
         ["", f"{how} in {tokens.sample:,} of the rows"],
     ]
-    if scored is not None:
-        lines += scored.lines(count)
-    if size is not None and shape is not None:
-        work = flops(config, size, shape, total, batch=batches.usual)
-        scoring = None
-        if scored is not None:
-            scoring = scored.operations(config.backbone, config.evaluation, shape, size, dev_scores=count)
-        lines += _time(config, work, scoring)
-    return lines
+    lines += [] if scored is None else scored.lines(known.dev_scores)
+    return lines if known.operations is None else [*lines, *_time(config, known.operations, known.scoring)]
 
 
 def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch: int) -> float:
@@ -541,7 +537,7 @@ def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch
 
 
 _SIDE = 1024  # rows and columns of the matrices whose product is timed
-_SECONDS, _TIMINGS = 0.02, 5  # of each timing; a busy machine may halve any of them
+_SECONDS = 0.1  # of timings together
 
 
 def seconds(device: str, work: float, kind: str, processes: int = 1) -> float | None:
@@ -561,10 +557,8 @@ def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[
     if training is None:
         return [["time, estimated", "not known on a machine without CUDA"]]
     for_scoring = seconds(device, scoring, config.evaluation.precision) if scoring else None
-    more = " alone" if for_scoring is None else f" and {span(for_scoring)} for scoring"
-    beside = ["teachers"] if config.training.teachers else []
-    beside += ["scoring"] if scoring is None else []
-    more += f", {' and '.join(beside)} not counted" if beside else ""
+    more = "" if for_scoring is None else f" and {span(for_scoring)} for scoring"
+    more += ", teachers not counted" if config.training.teachers else ""
     per_second = f"{work / max(training, 1e-9):.2e}".replace("e+", "e")
     return [
         ["time, estimated", f"about {span(training)} for the steps{more}"],
@@ -586,33 +580,11 @@ def rate(device: str, kind: str) -> float:
     """
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind, torch.float32)
     side = _SIDE * (4 if device == "cuda" else 1)
+    matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
+    timer = Timer("matrix @ matrix", globals={"matrix": matrix}, num_threads=torch.get_num_threads())
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     try:
-        matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
-        torch.mm(matrix, matrix)  # warm-up
-        rates = []
-        for _ in range(_TIMINGS):
-            products, begin = 0, _now(device)
-            while (passed := _now(device) - begin) < _SECONDS or not products:
-                torch.mm(matrix, matrix)
-                products += 1
-            rates.append(products * 2 * side**3 / max(passed, 1e-9))
+        return 2 * side**3 / timer.blocked_autorange(min_run_time=_SECONDS).median
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-    return statistics.median(rates)
-
-
-def _now(device: str) -> float:
-    """The time once the device has finished all its work."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
-
-
-def rounded(number: float) -> str:
-    """A large number in three digits: 12,300 or 4.56 million."""
-    for unit, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        if number >= unit:
-            return f"{number / unit:.3g} {name}"
-    return f"{float(f'{number:.3g}'):,.0f}"

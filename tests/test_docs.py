@@ -111,7 +111,7 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif word == "reproduce":
         reproduce.arguments_of(argv)
     elif word == "tune":
-        monkeypatch.setattr("embedrun.study.tune.plan.marks", stop)  # what reads data and models
+        monkeypatch.setattr("embedrun.study.tune.marks", stop)  # what reads data and models
         with pytest.raises(Understood):
             tune.main(argv)
     else:

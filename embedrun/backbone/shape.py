@@ -124,11 +124,28 @@ _ROBERTA = {
     "type_vocab_size": 1,
 }
 _MODERNBERT = {"model_type": "modernbert", "vocab_size": 50368, "max_position_embeddings": 8192}
+_LLAMA = {"model_type": "llama", "vocab_size": 32000, "max_position_embeddings": 4096}
 _QWEN2 = {"model_type": "qwen2", "vocab_size": 151936, "max_position_embeddings": 131072}
-
-
-def _shape(family: Plain, width: int, layers: int, heads: int, intermediate: int, **others: int) -> Plain:
-    return {
+# Family, width, layers, heads, dimensions inside the feed-forward layer, and what differs from the family.
+_PUBLISHED: dict[str, tuple[Plain, int, int, int, int, Plain]] = {
+    "google-bert/bert-base-uncased": (_BERT, 768, 12, 12, 3072, {}),
+    "google-bert/bert-large-uncased": (_BERT, 1024, 24, 16, 4096, {}),
+    "FacebookAI/roberta-base": (_ROBERTA, 768, 12, 12, 3072, {}),
+    "FacebookAI/roberta-large": (_ROBERTA, 1024, 24, 16, 4096, {}),
+    "answerdotai/ModernBERT-base": (_MODERNBERT, 768, 22, 12, 1152, {}),
+    "answerdotai/ModernBERT-large": (_MODERNBERT, 1024, 28, 16, 2624, {}),
+    "sentence-transformers/all-MiniLM-L6-v2": (_BERT, 384, 6, 12, 1536, {}),
+    "voidism/diffcse-bert-base-uncased-sts": (_BERT, 768, 12, 12, 3072, {}),
+    "princeton-nlp/unsup-simcse-bert-large-uncased": (_BERT, 1024, 24, 16, 4096, {}),
+    "meta-llama/Llama-2-7b-hf": (_LLAMA, 4096, 32, 32, 11008, {}),
+    "Qwen/Qwen2.5-0.5B": (
+        _QWEN2, 896, 24, 14, 4864, {"num_key_value_heads": 2, "max_position_embeddings": 32768},
+    ),
+    "Qwen/Qwen2.5-1.5B": (_QWEN2, 1536, 28, 12, 8960, {"num_key_value_heads": 2}),
+    "Qwen/Qwen2.5-7B": (_QWEN2, 3584, 28, 28, 18944, {"num_key_value_heads": 4, "vocab_size": 152064}),
+}  # fmt: skip
+CONFIGS: dict[str, Plain] = {
+    name: {
         **family,
         "hidden_size": width,
         "num_hidden_layers": layers,
@@ -136,26 +153,7 @@ def _shape(family: Plain, width: int, layers: int, heads: int, intermediate: int
         "intermediate_size": intermediate,
         **others,
     }
-
-
-CONFIGS: dict[str, Plain] = {
-    "google-bert/bert-base-uncased": _shape(_BERT, 768, 12, 12, 3072),
-    "google-bert/bert-large-uncased": _shape(_BERT, 1024, 24, 16, 4096),
-    "FacebookAI/roberta-base": _shape(_ROBERTA, 768, 12, 12, 3072),
-    "FacebookAI/roberta-large": _shape(_ROBERTA, 1024, 24, 16, 4096),
-    "answerdotai/ModernBERT-base": _shape(_MODERNBERT, 768, 22, 12, 1152),
-    "answerdotai/ModernBERT-large": _shape(_MODERNBERT, 1024, 28, 16, 2624),
-    "sentence-transformers/all-MiniLM-L6-v2": _shape(_BERT, 384, 6, 12, 1536),
-    "voidism/diffcse-bert-base-uncased-sts": _shape(_BERT, 768, 12, 12, 3072),
-    "princeton-nlp/unsup-simcse-bert-large-uncased": _shape(_BERT, 1024, 24, 16, 4096),
-    "meta-llama/Llama-2-7b-hf": _shape(
-        {"model_type": "llama", "vocab_size": 32000, "max_position_embeddings": 4096}, 4096, 32, 32, 11008
-    ),
-    "Qwen/Qwen2.5-0.5B": _shape(
-        _QWEN2, 896, 24, 14, 4864, num_key_value_heads=2, max_position_embeddings=32768
-    ),
-    "Qwen/Qwen2.5-1.5B": _shape(_QWEN2, 1536, 28, 12, 8960, num_key_value_heads=2),
-    "Qwen/Qwen2.5-7B": _shape(_QWEN2, 3584, 28, 28, 18944, num_key_value_heads=4, vocab_size=152064),
+    for name, (family, width, layers, heads, intermediate, others) in _PUBLISHED.items()
 }
 
 
@@ -197,33 +195,37 @@ def shape_of(config: BackboneConfig) -> Shape | None:
         ConfigError: if it has fewer layers than `layers` asks for.
         DataError: if the model is here and its files are faulty, or those of its tokenizer are missing.
     """
-    found = _whole(config)
-    if found is None or config.layers is None:
-        return found
-    if problems := too_many(config.layers, found.config):
+    shape = _whole(config)
+    if shape is None or config.layers is None:
+        return shape
+    if problems := too_many(config.layers, shape.config):
         raise ConfigError(problems)
-    return replace(found, config=shortened(found.config, config.layers))
+    return replace(shape, config=shortened(shape.config, config.layers))
 
 
 def _whole(config: BackboneConfig) -> Shape | None:
     """The same with all layers."""
+    name = config.name or ""
     if config.scratch is not None:
         made = configuration(config.scratch, config.scratch.vocabulary)
         return Shape(made, ", at most", None, Declared(max_length=config.scratch.positions))
-    name = config.name or ""
-    if not is_here(name):
-        file = cached(name, "config.json", config.revision)
-        if file is not None:
-            words = cached(name, _TOKENIZER, config.revision)
-            return Shape(read_config(file.parent), "", config.adapter, _of_cache(file.parent), words)
-        known = CONFIGS.get(name)
-        return (
-            None if known is None else Shape(known, " (as published; its files are not here)", config.adapter)
-        )
-    folder = expanded(name)
+    if is_here(name):
+        return _of_folder(expanded(name), config.adapter)
+    if (file := cached(name, "config.json", config.revision)) is not None:
+        declared = read(file.parent)  # as far as it is here: a cache may hold any part of a model
+        words = cached(name, _TOKENIZER, config.revision)
+        known = None if declared.pooling is None else declared
+        return Shape(read_config(file.parent), "", config.adapter, known, words)
+    if (published := CONFIGS.get(name)) is not None:
+        return Shape(published, " (as published; its files are not here)", config.adapter)
+    return None
+
+
+def _of_folder(folder: Path, adapter: AdapterConfig | None) -> Shape | None:
+    """What is known of a model on this machine: a folder of one, a run, an adapter, or a checkpoint."""
     if not (folder / "config.json").is_file():
         try:
-            folder = locate(name)  # the model of a run, an adapter, or a checkpoint
+            folder = locate(str(folder))
         except DataError:
             if (folder / "model" / "config.json").is_file():  # of a run, and broken
                 raise
@@ -234,10 +236,10 @@ def _whole(config: BackboneConfig) -> Shape | None:
     # A folder with config.json alone is priced; with weights it is a model, and a model has a tokenizer.
     if base is None and has_weights(folder) and (fault := lacking(folder)):
         raise DataError(fault)
-    words = next((path for one in (folder, base) if one and (path := one / _TOKENIZER).is_file()), None)
-    if base is None:
-        return Shape(read_config(folder), "", config.adapter, declared, words)
-    return Shape(read_config(base), "", _of_files(folder), declared, words)
+    paths = [place / _TOKENIZER for place in (folder, base) if place]
+    words = next((path for path in paths if path.is_file()), None)
+    adapter = adapter if base is None else _of_files(folder)
+    return Shape(read_config(base or folder), "", adapter, declared, words)
 
 
 def _of_checkpoint(folder: Path) -> Shape | None:
@@ -246,16 +248,10 @@ def _of_checkpoint(folder: Path) -> Shape | None:
     if (run / "model").is_dir():
         return shape_of(BackboneConfig(name=str(run / "model")))
     made = recipe(run)
-    found = shape_of(made.backbone)
-    if found is None or found.declared is None:
-        return found
-    return replace(found, declared=in_place_of(found.declared, made))
-
-
-def _of_cache(folder: Path) -> Declared | None:
-    """What the hub's files say, as far as they are here: a cache may hold any part of a model."""
-    says = read(folder)
-    return None if says.pooling is None else says
+    shape = shape_of(made.backbone)
+    if shape is None or shape.declared is None:
+        return shape
+    return replace(shape, declared=in_place_of(shape.declared, made))
 
 
 def _of_files(folder: Path) -> AdapterConfig:
@@ -280,7 +276,7 @@ def cached(name: str, file: str, revision: str | None) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(name, file, revision=revision)
+        path = try_to_load_from_cache(name, file, revision=revision)
     except HFValidationError:
         return None
-    return Path(found) if isinstance(found, str) else None
+    return Path(path) if isinstance(path, str) else None

@@ -1,7 +1,7 @@
 """Run what a table of a paper lacks, and print the table with the measured beside the printed numbers."""
 
+import argparse
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,10 +20,10 @@ from embedrun.errors import USAGE, ConfigError
 from embedrun.launch import launcher
 from embedrun.launch.sweep import new_folder
 from embedrun.table.formats import render
-from embedrun.table.preset import Row, Table, load, load_scale, names
+from embedrun.table.preset import load, load_scale, names
 
 if TYPE_CHECKING:
-    from embedrun.study.reproduce import Arguments, CurrentRows, Plans, Task
+    from embedrun.study.reproduce import CurrentRows, Plans, Task
     from embedrun.table.cells import Seeds
 
 
@@ -39,50 +39,6 @@ examples:
   embedrun reproduce angle/table4 --scale cpu_small backbone.name=DIR"""
 
 
-def arguments_of(argv: Sequence[str]) -> "Arguments | None":
-    """The arguments, or None where --help was printed.
-
-    Raises:
-        ConfigError: if the table, a row, the setting or an argument is unknown.
-    """
-    known = parser().read(argv)
-    if known is None:
-        return None
-    from embedrun.study.reproduce import Arguments  # after parsing: torch comes with it
-
-    words = [word for word in known.words if "=" not in word]
-    overrides = with_runs([word for word in known.words if "=" in word])
-    if len(words) != 1:
-        there = f"one of {', '.join(names())}"
-        raise ConfigError(
-            f"embedrun reproduce: expected one table, {there}; got {', '.join(words) or 'none'}"
-        )
-    if words[0] not in names():
-        hint = nearest(words[0], names())
-        raise ConfigError(
-            f"embedrun reproduce: no table {words[0]!r}{hint} (there are: {', '.join(names())})"
-        )
-    table = load(words[0])
-    rows = [row for label in known.only or () for row in table.find(label)]
-    own = task_overrides(overrides)
-    hydra = tuple(one for one in overrides if one not in own)
-    _check(hydra)
-    _check_own(own, table, rows or table.rows)
-    for row in rows:
-        if (reason := _not_run(row, table)) is not None:
-            say(f"{row.id}: {reason}; there is nothing to run")
-    return Arguments(
-        table=table,
-        rows=tuple(dict.fromkeys(row.id for row in (rows or table.rows))),
-        overrides=tuple(own),
-        hydra=hydra,
-        seeds=seed_list(known.seeds, "reproduce"),
-        scale=None if known.scale is None else load_scale(known.scale),
-        dry=known.dry_run,
-        again=known.again,
-    )
-
-
 def parser() -> Parser:
     """The parser of `embedrun reproduce`."""
     made = Parser(
@@ -91,56 +47,59 @@ def parser() -> Parser:
         "                          [--dry-run] [--again] [option=value ...]",
         description=__doc__,
         examples=_EPILOG,
-        root="train",
     )
     made.add_argument("words", nargs="*", metavar="TABLE", help="a table of a paper, as angle/table4")
     made.add_argument("--seeds", metavar="1,2,3", help="of the runs; else as the table says")
-    made.add_argument(
-        "--only", action="append", metavar="LABEL", help="this row alone; may be given several times"
-    )
+    only = "this row alone; may be given several times"
+    made.add_argument("--only", action="append", default=[], metavar="LABEL", help=only)
     made.add_argument("--scale", metavar="NAME", help="a reduced setting, of conf/scale")
     made.add_argument("--dry-run", action="store_true", help="list cells and what they cost, run nothing")
     made.add_argument("--again", action="store_true", help="also rerun finished cells, from scratch")
     return made
 
 
-def _check(hydra: Sequence[str]) -> None:
-    """Refuse everything of Hydra's but its launcher, and what is unsafe of that.
+def arguments_of(argv: Sequence[str]) -> argparse.Namespace | None:
+    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`; None for --help.
 
-    The overrides of every row are held against the same rules where cells are looked for.
+    Raises:
+        ConfigError: if the table, a row, the setting or an argument is unknown.
     """
-    others = [one for one in hydra if not re.match(r"\+*hydra[./]launcher\b", one)]
-    if others:
+    given = parser().read(argv)
+    if given is None:
+        return None
+    words = [word for word in given.words if "=" not in word]
+    if len(words) != 1 or words[0] not in names():
+        hint = "".join(nearest(word, names()) for word in words)
         raise ConfigError(
-            [
-                f"{one.partition('=')[0]}: reproduce takes hydra/launcher and hydra.launcher alone"
-                for one in others
-            ]
+            f"embedrun reproduce: expected one table, no table {' '.join(words)!r}{hint} "
+            f"(there are: {', '.join(names())})"
         )
-    launcher_of(hydra)
-    if hydra:
-        composed(Request("train", tuple(hydra)), strict=True)
-
-
-def _check_own(own: Sequence[str], table: Table, rows: Sequence[Row]) -> None:
-    """Refuse overrides of what has an option here, and any override where there is nothing to run."""
-    problems = misplaced(own, "reproduce")
-    if own and all(_not_run(row, table) is not None for row in rows):
-        which = table.name if len(rows) == len(table.rows) else ", ".join(row.id for row in rows)
-        problems += [f"{one}: no row takes it: {which} has nothing to run" for one in own]
+    given.table = load(words[0])
+    rows = [row for label in given.only for row in given.table.find(label)] or given.table.rows
+    given.rows = tuple(dict.fromkeys(row.id for row in rows))
+    overrides = with_runs([word for word in given.words if "=" in word])
+    given.overrides = task_overrides(overrides)
+    given.hydra = [override for override in overrides if override not in given.overrides]
+    problems = misplaced(given.overrides, "reproduce")
+    problems += [
+        f"{override.partition('=')[0]}: reproduce takes hydra/launcher and hydra.launcher alone"
+        for override in given.hydra
+        if not re.match(r"\+*hydra[./]launcher\b", override)
+    ]
+    idle = [row for row in rows if all(cell.not_runnable is not None for cell in row.cells)]
+    if len(idle) == len(rows):
+        nothing = f"no row takes it: {given.table.name} has nothing to run"
+        problems += [f"{override}: {nothing}" for override in given.overrides]
     if problems:
         raise ConfigError(problems)
-
-
-def _not_run(row: Row, table: Table) -> str | None:
-    """Why a row is not run; None where it is."""
-    if any(cell.not_runnable is None for cell in row.cells):
-        return None
-    if row.kind == "quoted":
-        return f"is printed as the paper quotes it ({row.source})"
-    if row.kind == "statistics" and table.statistics is not None:
-        return f"is counted in what this writes: {table.statistics.command}"
-    return row.not_runnable or "; ".join(dict.fromkeys(cell.not_runnable or "" for cell in row.cells))
+    launcher_of(given.hydra)
+    if given.hydra:
+        composed(Request("train", tuple(given.hydra)), strict=True)
+    for row in idle if given.only else ():
+        say(f"{row.id}: there is nothing to run; {row.not_runnable or f'its numbers are of {row.source}'}")
+    given.seeds = seed_list(given.seeds, "reproduce")
+    given.scale = None if given.scale is None else load_scale(given.scale)
+    return given
 
 
 def main(argv: Sequence[str]) -> int:
@@ -149,31 +108,31 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         KeyboardInterrupt: on a signal, once the running cells have saved and ended; no other is started.
     """
-    arguments = arguments_of(argv)
-    if arguments is None:
+    given = arguments_of(argv)
+    if given is None:
         return 0
     from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
     from embedrun.table.cells import Cells
 
-    rows = CurrentRows(arguments.overrides)
-    cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
-    seeds = arguments.seeds or cells.asked(arguments.table)
-    stages = tasks_of(cells, arguments.table, arguments.rows, seeds, again=arguments.again)
-    plans = Plans(stages, arguments.scale)
-    for line in plans.notices():
+    rows = CurrentRows(given.overrides)
+    cells = Cells(extra=given.overrides, scale=given.scale, counts=rows.agree)
+    seeds = given.seeds or cells.asked(given.table)
+    stages = tasks_of(cells, given.table, given.rows, seeds, again=given.again)
+    plans = Plans(stages, given.scale)
+    for line in plans.notices:
         say(line)
-    if arguments.dry:
-        say(listing(stages, plans, arguments.scale), sys.stdout)
+    if given.dry_run:
+        say(listing(stages, plans, given.scale), sys.stdout)
         return USAGE if plans.refused else 0
     if plans.refused and not plans.made:
         raise ConfigError(list(dict.fromkeys(plans.refused.values())))
-    failed = _run(arguments, stages, plans, rows)
-    _show(arguments, seeds, rows)
+    failed = _run(given, stages, plans, rows)
+    _show(given, seeds, rows)
     return 1 if failed else 0
 
 
 def _run(
-    arguments: "Arguments", stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
+    given: argparse.Namespace, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
 ) -> bool:
     """Run what is open, and report the outcome; returns whether a cell has no result."""
     from embedrun.study.reproduce import Reproduction
@@ -182,15 +141,15 @@ def _run(
         for task in stage:
             if task.known in plans.refused:
                 say(f"{task.label} will not run: {plans.refused[task.known]}")
-    folder = _folder(arguments)
-    reproduction = Reproduction(arguments, folder, plans, rows)
+    time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    folder = new_folder(Path("outputs", "reproduce", given.table.name.replace("/", "_")), time)
+    reproduction = Reproduction(plans, rows, folder, hydra=given.hydra, again=given.again)
     try:
         for stage in stages:
             reproduction.run(stage)
     except launcher.Interrupted as stop:
-        say(f"\n{reproduction.listing()}")
-        left = [task for stage in stages for task in stage if reproduction.is_left(task)]
-        say(f"{shlex.join(['embedrun', *_way_on(arguments, left)])} runs what is left")
+        alone = " with --only for each of the rows that are left" if given.again else ""
+        say(f"\n{reproduction.listing()}\nthe same command{alone} goes on")
         raise stop.stop from None
     finally:
         for place in (folder, folder.parent, folder.parent.parent):
@@ -200,33 +159,16 @@ def _run(
     return reproduction.failed
 
 
-def _folder(arguments: "Arguments") -> Path:
-    """A folder of this process alone."""
-    parent = Path("outputs", "reproduce", arguments.table.name.replace("/", "_"))
-    return new_folder(parent, datetime.now().strftime("%Y-%m-%d_%H-%M-%S"))
-
-
-def _way_on(arguments: "Arguments", left: "Sequence[Task]") -> list[str]:
-    """The words of the command that runs what is left; --again is only of these rows then."""
-    if not arguments.again:
-        return sys.argv[1:]
-    rows = dict.fromkeys(task.slot.row.id for task in left)
-    words = [word for row in rows for word in ("--only", row)]
-    words += ["--seeds", ",".join(map(str, sorted({task.seed for task in left}))), "--again"]
-    words += [] if arguments.scale is None else ["--scale", arguments.scale.name]
-    return ["reproduce", arguments.table.name, *words, *arguments.overrides, *arguments.hydra]
-
-
-def _show(arguments: "Arguments", seeds: "Seeds", rows: "CurrentRows") -> None:
+def _show(given: argparse.Namespace, seeds: "Seeds", rows: "CurrentRows") -> None:
     """Print the table; with overrides, only the rows that they were for."""
     from embedrun.table.cells import Cells
     from embedrun.table.of_paper import sheet_for
 
-    cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
-    table = arguments.table
-    own = tuple(row for row in table.rows if row.id in arguments.rows)
-    part = bool(arguments.overrides) and len(own) < len(table.rows)
+    cells = Cells(extra=given.overrides, scale=given.scale, counts=rows.agree)
+    table, is_part = given.table, bool(given.overrides) and len(given.rows) < len(given.table.rows)
+    if is_part:
+        table = replace(table, rows=tuple(row for row in table.rows if row.id in given.rows))
+    sheet = sheet_for(table, cells, seeds)
     say("")
-    sheet = sheet_for(replace(table, rows=own) if part else table, cells, seeds)
     # The commands of a part of a table would be those of all of it.
-    print(clean(render([replace(sheet, commands=()) if part else sheet])), end="")
+    print(clean(render([replace(sheet, commands=()) if is_part else sheet])), end="")

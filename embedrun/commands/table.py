@@ -9,9 +9,9 @@ from embedrun.commands.command_line import Parser, misplaced, seed_list, with_ru
 from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
-from embedrun.files import whole_file
+from embedrun.files import write_atomically
 from embedrun.runs.listing import filters
-from embedrun.runs.search import named
+from embedrun.runs.search import meant
 from embedrun.table.formats import FORMATS, render
 from embedrun.table.preset import load, load_scale, names
 
@@ -52,41 +52,22 @@ def parser() -> Parser:
         help="a table of a paper, as angle/table4, a folder with runs in or below it, or the name of a run",
     )
     made.add_argument("--format", choices=list(FORMATS), help="else as the name of FILE says, else md")
-    made.add_argument(
-        "--seeds", metavar="1,2,3", help="of the runs; else all with which any run of the table has finished"
-    )
+    seeds = "of the runs; else all with which any run of the table has finished"
+    made.add_argument("--seeds", metavar="1,2,3", help=seeds)
     made.add_argument("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
-    made.add_argument(
-        "--columns",
-        metavar="KEY,KEY",
-        help="of a table of runs: these scores, choices (loss) and options; else the scores that all have",
-    )
-    made.add_argument(
-        "--label", metavar="KEY,KEY", help="of a table of runs: what rows are named by; else what differs"
-    )
-    made.add_argument(
-        "--filter",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="of a table of runs: as in embedrun runs; without kind=evaluation or kind=trial: trainings",
-    )
+    columns = "of a table of runs: these scores, choices (loss) and options; else the scores that all have"
+    made.add_argument("--columns", metavar="KEY,KEY", help=columns)
+    label = "of a table of runs: what rows are named by; else what differs"
+    made.add_argument("--label", metavar="KEY,KEY", help=label)
+    where = "of a table of runs: as in embedrun runs; without kind=evaluation or kind=trial: trainings"
+    made.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
-    made.add_argument(
-        "--outputs",
-        type=Path,
-        default=_OUTPUTS,
-        metavar="DIR",
-        help="where runs are looked for; else outputs",
-    )
-    made.add_argument(
-        "--data-dir",
-        metavar="DIR",
-        help="for statistics of data: a store, or what collect or annotate wrote; else EMBEDRUN_DATA",
-    )
-    made.add_argument(
-        "--tokenizer", type=Path, metavar="DIR", help="for lengths of texts: a folder with tokenizer.json"
-    )
+    outputs = "where runs are looked for; else outputs"
+    made.add_argument("--outputs", type=Path, default=_OUTPUTS, metavar="DIR", help=outputs)
+    data = "for statistics of data: a store, or what collect or annotate wrote; else EMBEDRUN_DATA"
+    made.add_argument("--data-dir", metavar="DIR", help=data)
+    tokenizer = "for lengths of texts: a folder with tokenizer.json"
+    made.add_argument("--tokenizer", type=Path, metavar="DIR", help=tokenizer)
     return made
 
 
@@ -126,13 +107,12 @@ def _misused(given: argparse.Namespace, overrides: Sequence[str]) -> list[str]:
             return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
     elif given.columns or given.label or given.filter:
         return ["embedrun table: --columns, --label and --filter go with folders of runs, not with tables"]
-    elif not given.tables and (given.format or given.output or given.seeds or given.data_dir):
-        return ["embedrun table: --format, -o, --seeds and --data-dir: of a table; name one, as angle/table4"]
+    elif not given.tables and (overrides or given.format or given.output or given.seeds or given.data_dir):
+        return [
+            "embedrun table: overrides, --format, -o, --seeds and --data-dir: of a table; name one, as "
+            "angle/table4"
+        ]
     return []
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], list[str]]:
@@ -144,10 +124,8 @@ def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], lis
             overrides.append(word)
         elif word in there:
             tables.append(word)
-        elif Path(word).is_dir():
-            folders.append(Path(word))
-        elif (run := named(word)) != word:
-            folders.append(Path(run))
+        elif (folder := meant(Path(word))).is_dir():
+            folders.append(folder)
         else:
             problems.append(
                 f"embedrun table: no table, folder or run {word!r}{nearest(word, there)} "
@@ -169,8 +147,13 @@ def main(argv: Sequence[str]) -> int:
     text = render(_sheets(given), given.format)
     if given.output is None:
         print(clean(text), end="")
-    else:
-        _write(given.output, text)
+        return 0
+    try:
+        write_atomically(given.output, text)
+    except (OSError, ValueError) as fault:
+        path = str(given.output)
+        raise ConfigError(f"embedrun table: -o: {path!r} cannot be written ({fault}); name another") from None
+    say(f"written to {given.output}")
     return 0
 
 
@@ -187,25 +170,17 @@ def _sheets(given: argparse.Namespace) -> list["Sheet"]:
         from embedrun.table.of_paper import sheet_for
 
         cells = _cells(given)
-        plots, source = given.outputs / "tables", (given.data_dir, given.tokenizer)
-        for name in dict.fromkeys(given.tables):
-            sheets.append(sheet_for(load(name), cells, given.seeds, plots=plots, statistics_from=source))
+        source = {"data_dir": given.data_dir, "tokenizer": given.tokenizer}
+        for table in map(load, dict.fromkeys(given.tables)):
+            sheets.append(sheet_for(table, cells, given.seeds, plots=given.outputs / "tables", **source))
         if cells.scale is None and (other := cells.scales()):
             say(f"runs of reduced settings are in no table here: --scale {' or --scale '.join(other)}")
     if given.folders:
         from embedrun.table.of_runs import sheet_of_runs
 
-        folders = tuple(dict.fromkeys(given.folders))
-        sheets.append(sheet_of_runs(folders, _words(given.columns), _words(given.label), given.where))
+        columns, label = (
+            [word.strip() for word in (text or "").split(",") if word.strip()]
+            for text in (given.columns, given.label)
+        )
+        sheets.append(sheet_of_runs(tuple(dict.fromkeys(given.folders)), columns, label, given.where))
     return sheets
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with whole_file(path) as aside:
-            aside.write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as fault:
-        raise ConfigError(
-            f"embedrun table: -o: {str(path)!r} cannot be written ({fault}); name another"
-        ) from None
-    say(f"written to {path}")

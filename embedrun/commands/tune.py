@@ -36,29 +36,14 @@ def parser() -> Parser:
         examples=_EPILOG,
         root="train",
     )
-    made.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="option=DISTRIBUTION",
-        help="Hydra overrides, some with a distribution",
-    )
-    made.add_argument(
-        "--trials",
-        type=int,
-        required=True,
-        metavar="N",
-        help="finished and pruned trials that the study should reach",
-    )
-    made.add_argument(
-        "--study",
-        metavar="NAME",
-        help="name of its folder; by default a hash of the options and distributions",
-    )
-    made.add_argument(
-        "--no-prune",
-        action="store_true",
-        help="do not end trials that are worse than the median of the others",
-    )
+    overrides = "Hydra overrides, some with a distribution"
+    made.add_argument("overrides", nargs="*", metavar="option=DISTRIBUTION", help=overrides)
+    trials = "finished and pruned trials that the study should reach"
+    made.add_argument("--trials", type=int, required=True, metavar="N", help=trials)
+    study = "name of its folder; by default a hash of the options and distributions"
+    made.add_argument("--study", metavar="NAME", help=study)
+    no_prune = "do not end trials that are worse than the median of the others"
+    made.add_argument("--no-prune", action="store_true", help=no_prune)
     made.add_argument("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
     made.add_argument("--debug", action="store_true", help="show the traceback of a failure")
     return made
@@ -80,9 +65,8 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError(f"--trials: must be at least 1, got {given.trials}")
     if find_spec("optuna") is None:
         raise ConfigError(f"tune needs optuna; {install_extra('hpo')}")
-    from embedrun.study.tune.plan import marks, plan_tune
-    from embedrun.study.tune.study import Study
-    from embedrun.study.tune.trial import draw, run, search, table, train_command, write
+    from embedrun.study.trials import Study
+    from embedrun.study.tune import draw, marks, plan_tune, run, search, table, train_command, write
 
     plan = plan_tune(with_runs(given.overrides), given.config_dir, given.study)
     data = marks(plan)

@@ -15,16 +15,14 @@ from embedrun.config.request import Request
 from embedrun.console import duration, fitted, room, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE, ConfigError, DataError
 from embedrun.estimate import (
+    Cost,
     Scored,
     batches,
-    dev_scores,
-    flops,
     precision,
     processes_of,
     row_tokens,
     seconds,
     span,
-    steps_of,
 )
 from embedrun.experiment.data import Fingerprints, divided
 from embedrun.experiment.notices import model_of, notices
@@ -52,30 +50,6 @@ from embedrun.table.preset import KEY, RUN, Scale, Table
 _NOT_STARTED = "not started"
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """The parsed command line.
-
-    Args:
-        rows: ids of the rows whose cells are run.
-        overrides: of every row.
-        hydra: overrides for the launcher.
-        seeds: of the runs; None: those of the reduced setting, of the cell or of the table.
-        scale: the reduced setting.
-        dry: whether only to print what would be run.
-        again: whether to run finished cells again, from scratch.
-    """
-
-    table: Table
-    rows: tuple[str, ...]
-    overrides: tuple[str, ...]
-    hydra: tuple[str, ...]
-    seeds: tuple[int, ...] | None
-    scale: Scale | None
-    dry: bool
-    again: bool
-
-
 Known = tuple[str, int]  # identity of a configuration, and seed
 
 
@@ -85,18 +59,28 @@ class Task:
 
     Args:
         labels: the rows that it is for, with their columns where these are several runs.
-        needs: the runs that it starts from or scores, by the name after `run:`.
         slot: what exists of it.
         again: whether it is run although it has finished.
     """
 
-    known: Known
     labels: tuple[str, ...]
-    command: Literal["train", "evaluate"]
-    overrides: tuple[str, ...]
-    needs: Mapping[str, Known]
     slot: Slot
     again: bool = False
+
+    @property
+    def known(self) -> Known:
+        """What makes two cells one run."""
+        return self.slot.key, self.slot.seed
+
+    @property
+    def command(self) -> Literal["train", "evaluate"]:
+        """The command that it is a run of."""
+        return self.slot.cell.command
+
+    @property
+    def needs(self) -> Mapping[str, Known]:
+        """The runs that it starts from or scores, by the name after `run:`; of one that is not run, none."""
+        return {name: (slot.key, slot.seed) for name, slot in self.slot.needs.items()} if self.is_open else {}
 
     @property
     def is_open(self) -> bool:
@@ -113,14 +97,9 @@ class Task:
         return old.other_code or "other rows"
 
     @property
-    def seed(self) -> int:
-        """Random seed of the run."""
-        return self.known[1]
-
-    @property
     def label(self) -> str:
         """Its name in messages."""
-        return f"{', '.join(self.labels)}, seed {self.seed}"
+        return f"{', '.join(self.labels)}, seed {self.slot.seed}"
 
 
 def tasks_of(
@@ -134,44 +113,33 @@ def tasks_of(
     wanted = replace(table, rows=tuple(row for row in table.rows if row.id in rows))
     tasks: dict[Known, Task] = {}
     for slot in cells.find(wanted, seeds):
-        if slot.state == NOT_RUNNABLE:
-            continue
-        task = _task(slot, label_of(slot.row, slot.cell), again=again)
-        before = tasks.get(task.known, task)
-        tasks[task.known] = replace(before, labels=tuple(dict.fromkeys([*before.labels, *task.labels])))
-    _add_first(tasks)
+        if slot.state != NOT_RUNNABLE:
+            before = tasks.get((slot.key, slot.seed))
+            labels = (*(before.labels if before else ()), label_of(slot.row, slot.cell))
+            tasks[slot.key, slot.seed] = Task(tuple(dict.fromkeys(labels)), slot, again)
+    pending = list(tasks.values())
+    while pending:  # what open ones need may have needs of its own, or be a row of the table
+        task = pending.pop(0)
+        for name, slot in task.slot.needs.items() if task.is_open else ():
+            if (slot.key, slot.seed) not in tasks:
+                tasks[slot.key, slot.seed] = first = Task((f"{RUN}{name}",), slot)
+                pending.append(first)
 
-    def depth(known: Known) -> int:
-        return max((depth(need) + 1 for need in tasks[known].needs.values()), default=0)
+    def depth(task: Task) -> int:
+        return max((depth(tasks[known]) + 1 for known in task.needs.values()), default=0)
 
     stages: dict[int, list[Task]] = {}
-    for known, task in tasks.items():
-        stages.setdefault(depth(known), []).append(task)
+    for task in tasks.values():
+        stages.setdefault(depth(task), []).append(task)
     return [stages[number] for number in sorted(stages)]
-
-
-def _task(slot: Slot, label: str, *, again: bool = False) -> Task:
-    return Task((slot.key, slot.seed), (label,), slot.cell.command, slot.overrides, {}, slot, again)
-
-
-def _add_first(tasks: dict[Known, Task]) -> None:
-    """Add the runs that open ones need, and what those need; a table may have them as rows of its own."""
-    looked: set[Known] = set()
-    while waiting := [task for task in tasks.values() if task.is_open and task.known not in looked]:
-        for task in waiting:
-            looked.add(task.known)
-            needs = {}
-            for name, slot in task.slot.needs.items():
-                needs[name] = (slot.key, slot.seed)
-                tasks.setdefault(needs[name], _task(slot, f"{RUN}{name}"))
-            tasks[task.known] = replace(task, needs=needs)
 
 
 class Plans:
     """The plans of the open tasks.
 
     `configs` have `run:NAME` for a run that does not exist yet, `choices` are the presets behind them,
-    `made` are the checked plans, and `refused` is why a task cannot be run.
+    `made` are the checked plans, `refused` is why a task cannot be run, and `notices` is where the runs
+    depart from the files of their models.
     """
 
     def __init__(self, stages: Sequence[Sequence[Task]], scale: Scale | None) -> None:
@@ -179,27 +147,21 @@ class Plans:
         self.choices: dict[Known, dict[str, str]] = {}
         self.made: dict[Known, TrainPlan | EvaluatePlan] = {}
         self.refused: dict[Known, str] = {}
-        self._overrides: dict[Known, tuple[str, ...]] = {}
+        self.notices: dict[str, None] = {}
         compositions = Compositions()
         for task in (task for stage in stages for task in stage if task.is_open):
-            self._overrides[task.known] = task.overrides
+            known, overrides = task.known, task.slot.overrides
             try:
-                config = compositions.config(task.command, task.overrides)
+                config = compositions.config(task.command, overrides)
                 if scale is not None:
                     config[KEY] = scale.name
-                self.configs[task.known] = config
-                self.choices[task.known] = compositions.choices(task.command, task.overrides)
-                self.made[task.known] = (plan_train if task.command == "train" else plan_evaluate)(config)
+                self.configs[known] = config
+                self.choices[known] = compositions.choices(task.command, overrides)
+                plan = self.made[known] = (plan_train if task.command == "train" else plan_evaluate)(config)
+                with contextlib.suppress(DataError):  # the run reports it
+                    self.notices |= dict.fromkeys(notices(plan.config, overrides))
             except ConfigError as fault:
-                self.refused[task.known] = "; ".join(fault.problems)
-
-    def notices(self) -> list[str]:
-        """Where the runs depart from the files of their models, each notice once."""
-        lines: list[str] = []
-        for known, plan in self.made.items():
-            with contextlib.suppress(DataError):  # the run reports it
-                lines += notices(plan.config, self._overrides[known])
-        return list(dict.fromkeys(lines))
+                self.refused[known] = "; ".join(fault.problems)
 
 
 class CurrentRows:
@@ -230,16 +192,7 @@ class CurrentRows:
 
 
 _HEADING = ["row", "seed", "state", "steps", "operations", "time here", "scoring here"]
-
-
-@dataclass(frozen=True)
-class _Cost:
-    """Cost of one run; None: unknown. `operations` and `seconds` are those of the steps."""
-
-    steps: int | None = None
-    operations: float | None = None
-    seconds: float | None = None
-    scoring: float | None = None
+_Times = tuple[float | None, float | None]  # seconds of the steps and of scoring; None: not known
 
 
 def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None) -> str:
@@ -248,40 +201,40 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
     The cost is the estimate of `embedrun check`, and of an evaluation that of its scoring.
     """
     tasks = [task for stage in stages for task in stage]
-    estimates = _Estimates()
-    costs = {
-        task.known: estimates.of(plan, _model(task, plan, plans))
-        for task in tasks
-        if (plan := plans.made.get(task.known)) is not None
-    }
-    rows = [_HEADING, *(_line(task, costs, plans.refused) for task in tasks)]
-    reduced = [f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []
-    parts = {
-        "the steps": [cost.seconds for cost in costs.values() if cost.seconds is not None],
-        "scoring": [cost.scoring for cost in costs.values() if cost.scoring is not None],
-    }
-    times = [
-        f"{span(sum(known))} for {what}" + ("" if len(known) == len(costs) else f" of {len(known)} of them")
-        for what, known in parts.items()
-        if known
+    data: dict[str, Any] = {}
+    rows, times = [_HEADING], []
+    for task in tasks:
+        plan, cost = plans.made.get(task.known), None
+        here: _Times = (None, None)
+        if plan is not None:
+            cost = _cost(plan, _model(task, plan, plans), data)
+            here = _seconds(plan, cost)
+            times.append(here)
+        rows.append(
+            [
+                ", ".join(task.labels),
+                str(task.slot.seed),
+                "refused" if task.known in plans.refused else task.state,
+                "-" if cost is None or not cost.steps else f"{cost.steps:,}",
+                "-" if cost is None or not cost.operations else f"{cost.operations:.1e}".replace("e+", "e"),
+                *("-" if time is None else duration(time) for time in here),
+            ]
+        )
+    total = [
+        f"{span(sum(known))} for {what}" + ("" if len(known) == len(times) else f" of {len(known)} of them")
+        for what, place in (("the steps", 0), ("scoring", 1))
+        if (known := [here[place] for here in times if here[place] is not None])
     ]
-    total = f"; about {' and '.join(times)} on this machine; the table has the shorter" if times else ""
-    runs = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{total}"
-    problems = [f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused]
-    shown = fitted(rows, room(), right=(1, 3, 4, 5, 6))
-    return "\n".join([*reduced, shown, "", runs, *problems])
-
-
-def _line(task: Task, costs: Mapping[Known, _Cost], refused: Mapping[Known, str]) -> list[str]:
-    cost = costs.get(task.known, _Cost())
-    return [
-        ", ".join(task.labels),
-        str(task.seed),
-        "refused" if task.known in refused else task.state,
-        "-" if cost.steps is None else f"{cost.steps:,}",
-        "-" if cost.operations is None else f"{cost.operations:.1e}".replace("e+", "e"),
-        *("-" if time is None else duration(time) for time in (cost.seconds, cost.scoring)),
-    ]
+    said = f"; about {' and '.join(total)} on this machine; the table has the shorter" if total else ""
+    return "\n".join(
+        [
+            *([f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []),
+            fitted(rows, room(), right=(1, 3, 4, 5, 6)),
+            "",
+            f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{said}",
+            *(f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused),
+        ]
+    )
 
 
 def _backbone(plan: TrainPlan | EvaluatePlan) -> BackboneConfig:
@@ -300,57 +253,58 @@ def _model(task: Task, plan: TrainPlan | EvaluatePlan, plans: Plans) -> str | No
     return name if existing is None else str(existing.path)
 
 
-class _Estimates:
-    """Reads each choice of data once."""
+def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any]) -> Cost:
+    """The cost of a run from this model, as far as the model and the rows are here and whole.
 
-    def __init__(self) -> None:
-        self._read: dict[str, Any] = {}
-
-    def of(self, plan: TrainPlan | EvaluatePlan, model: str | None) -> _Cost:
-        """The cost of a run from this model; unknown where the model or rows are not here, or faulty."""
-        config, backbone = plan.config, replace(_backbone(plan), name=model)
-        cost = _Cost(plan.config.training.max_steps if isinstance(plan, TrainPlan) else None)
-        try:
-            shape = shape_of(backbone)
-            size = None if shape is None else size_of(shape.config)
-            count = None
-            if isinstance(plan, TrainPlan):
-                rows = self._once("rows", plan, lambda store: divided(plan, store, with_dev=False).train)
-                if rows is None:
-                    return cost
-                known = batches(plan, rows, row_tokens(plan, rows, shape, size))
-                assert known.order is not None
-                assert known.tokens is not None
-                steps = steps_of(plan.config, known.order)
-                count, cost = dev_scores(plan.config, known.order, steps), _Cost(steps)
-                if shape is not None and size is not None:
-                    tokens = steps * plan.config.training.accumulate * known.usual * known.tokens.mean
-                    work = flops(plan.config, size, shape, tokens, batch=known.usual)
-                    kind, processes = precision(plan.config), processes_of(plan.config)
-                    cost = _Cost(steps, work, seconds(plan.config.gpu.device, work, kind, processes))
-            scored = self._once("scored", plan, lambda store: _scored(plan, store))
-            if scored is None or shape is None or size is None:
-                return cost
-            work = scored.operations(backbone, config.evaluation, shape, size, dev_scores=count)
-            return replace(cost, scoring=seconds(config.gpu.device, work, config.evaluation.precision))
-        except (ConfigError, DataError):
-            return cost
-
-    def _once(self, what: str, plan: TrainPlan | EvaluatePlan, read: Callable[[Store], Any]) -> Any:
-        """What is read of the data that the options choose; None where it is not on this machine."""
-        config = plan.config
-        options: list[Any] = [what, config.dataset, config.data_dir, config.evaluation.tasks]
+    `data` keeps what has been read, by the options that choose it.
+    """
+    config, backbone = plan.config, replace(_backbone(plan), name=model)
+    cost = Cost(plan.config.training.max_steps or 0 if isinstance(plan, TrainPlan) else 0)
+    try:
+        shape = shape_of(backbone)
+        size = None if shape is None else size_of(shape.config)
         if isinstance(plan, TrainPlan):
-            training = plan.config.training
-            drawn_by = config.seed if training.data_fraction < 1 else None
-            options += [training.dev, training.dev_tasks, training.data_fraction, drawn_by]
-        key = json.dumps(options, sort_keys=True)
-        if key not in self._read:
-            try:
-                self._read[key] = read(Store.find(config.data_dir))
-            except (ConfigError, DataError):
-                self._read[key] = None
-        return self._read[key]
+            rows = _once(data, "rows", plan, lambda store: divided(plan, store, with_dev=False).train)
+            known = batches(plan, rows, row_tokens(plan, rows, shape, size))
+            cost = Cost.of(plan.config, known, shape, size) or cost
+        scored = _once(data, "scored", plan, lambda store: _scored(plan, store))
+        if shape is None or size is None:
+            return cost
+        count = cost.dev_scores if isinstance(plan, TrainPlan) else None
+        scoring = scored.operations(backbone, config.evaluation, shape, size, dev_scores=count)
+        return replace(cost, scoring=scoring)
+    except (ConfigError, DataError):
+        return cost
+
+
+def _seconds(plan: TrainPlan | EvaluatePlan, cost: Cost) -> _Times:
+    config, steps, scoring = plan.config, None, None
+    if cost.operations is not None and isinstance(plan, TrainPlan):
+        kind, processes = precision(plan.config), processes_of(plan.config)
+        steps = seconds(config.gpu.device, cost.operations, kind, processes)
+    if cost.scoring is not None:
+        scoring = seconds(config.gpu.device, cost.scoring, config.evaluation.precision)
+    return steps, scoring
+
+
+def _once(
+    data: dict[str, Any], what: str, plan: TrainPlan | EvaluatePlan, read: Callable[[Store], Any]
+) -> Any:
+    """What is read of the data that the options choose.
+
+    Raises:
+        DataError: if it is not on this machine, or faulty.
+    """
+    config = plan.config
+    options: list[Any] = [what, config.dataset, config.data_dir, config.evaluation.tasks]
+    if isinstance(plan, TrainPlan):
+        training = plan.config.training
+        drawn_by = config.seed if training.data_fraction < 1 else None
+        options += [training.dev, training.dev_tasks, training.data_fraction, drawn_by]
+    key = json.dumps(options, sort_keys=True)
+    if key not in data:
+        data[key] = read(Store.find(config.data_dir))
+    return data[key]
 
 
 def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> Scored:
@@ -362,10 +316,17 @@ def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> Scored:
 
 
 class Reproduction:
-    """What has been run, and how it ended; `folder` is for the output of cells that run in parallel."""
+    """What has been run, and how it ended.
 
-    def __init__(self, arguments: Arguments, folder: Path, plans: Plans, rows: CurrentRows) -> None:
-        self._arguments, self._folder, self._plans, self._rows = arguments, folder, plans, rows
+    `hydra` are overrides for the launcher; `again` is whether finished cells are run again, from scratch;
+    `folder` is for the output of cells that run in parallel.
+    """
+
+    def __init__(
+        self, plans: Plans, rows: CurrentRows, folder: Path, *, hydra: Sequence[str], again: bool
+    ) -> None:
+        self._plans, self._rows, self._folder = plans, rows, folder
+        self._hydra, self._again = tuple(hydra), again
         self._outcomes: dict[Known, Outcome] = {}
         self._before: set[Known] = set()
         self._tasks: list[Task] = []
@@ -384,22 +345,21 @@ class Reproduction:
         self._tasks += stage
         jobs: dict[str, list[tuple[Task, Job]]] = {}
         for task in stage:
-            if (job := self._job(task)) is not None:
+            job = self._job(task)
+            if isinstance(job, Outcome):
+                self._outcomes[task.known] = job
+            else:
                 jobs.setdefault(task.command, []).append((task, job))
-        for command, started in jobs.items():
-            request = Request(command, self._arguments.hydra)
+        for command, begun in jobs.items():
+            request = Request(command, self._hydra)
             try:
                 outcomes = launcher.launch(
-                    request, [job for _, job in started], self._folder, alone=not self._arguments.again
+                    request, [job for _, job in begun], self._folder, alone=not self._again
                 )
             except launcher.Interrupted as stop:
-                self._note(started, stop.outcomes)
+                self._note(begun, stop.outcomes)
                 raise
-            self._note(started, outcomes)
-
-    def is_left(self, task: Task) -> bool:
-        """Whether a task has no result."""
-        return task.known not in self._outcomes or self._outcomes[task.known].error is not None
+            self._note(begun, outcomes)
 
     def listing(self) -> str:
         """A line for each cell, with its state, score and run directory; then the problems."""
@@ -408,66 +368,50 @@ class Reproduction:
         for task in self._tasks:
             outcome = self._outcomes.get(task.known, Outcome(error=_NOT_STARTED, code=1))
             state = "finished before" if task.known in self._before else _state(outcome)
-            rows.append(
-                [", ".join(task.labels), str(task.seed), state, _score(outcome), outcome.directory or "-"]
-            )
+            score = _score(outcome.main or {})
+            rows.append([", ".join(task.labels), str(task.slot.seed), state, score, outcome.directory or "-"])
             if outcome.error and outcome.error != state:
                 problems.append(f"{task.label}: {' '.join(outcome.error.split())}")
         shown = fitted(rows, room(sys.stderr), right=(1,))
         return "\n".join([shown, *(["", *problems] if problems else [])])
 
-    def _job(self, task: Task) -> Job | None:
-        """What to run; None where it has finished or cannot be run, which is recorded."""
-        done = None if task.again else task.slot.run
-        if done is not None:
-            self._outcomes[task.known] = outcome_of(done.path)
+    def _job(self, task: Task) -> Job | Outcome:
+        """What to run; the outcome where it has finished or cannot be run."""
+        slot = task.slot
+        if slot.run is not None and not task.again:
             self._before.add(task.known)
-            return None
+            return outcome_of(slot.run.path)
         if task.known in self._plans.refused:
-            self._outcomes[task.known] = Outcome(error=self._plans.refused[task.known], code=USAGE)
-            return None
-        if task.slot.unfinished is not None and not task.again:
-            return self._resumed(task, task.slot.unfinished.path)
-        return self._new(task)
-
-    def _resumed(self, task: Task, path: Path) -> Job | None:
-        """The job that resumes an unfinished run, with the configuration that it began with."""
-        before = standing(path)
-        if before.fault is not None:
-            self._outcomes[task.known] = Outcome(str(path), error=before.fault, code=before.code)
-            return None
-        overrides, label = list(task.overrides), f"{task.label}, resumes: {path}"
-        return Job(
-            task.command,
-            configuration(path),
-            overrides,
-            resumed=str(path),
-            label=label,
-        )
-
-    def _new(self, task: Task) -> Job | None:
+            return Outcome(error=self._plans.refused[task.known], code=USAGE)
+        if slot.unfinished is not None and not task.again:
+            return self._resumed(task, slot.unfinished.path)
         places = {}
         for name, known in task.needs.items():
             first = self._outcomes.get(known)
             if first is None or first.directory is None or first.error:
-                problem = f"{RUN}{name} with seed {task.seed}, which it starts from, has not finished"
-                self._outcomes[task.known] = Outcome(error=problem, code=1)
-                return None
+                problem = f"{RUN}{name} with seed {slot.seed}, which it starts from, has not finished"
+                return Outcome(error=problem, code=1)
             places[f"{RUN}{name}"] = str(Path(first.directory).resolve())
-        if (old := task.slot.passed_over) is not None and not task.again:
+        if (old := slot.passed_over) is not None and not task.again:
             why = old.other_code or changes(self._rows.changed(old)) or "what it starts from has changed"
             say(f"{task.label} is run again: {why} since {old.path}")
-        config = referred(self._plans.configs[task.known], places.get)
-        overrides = list(task.overrides)
-        choices = self._plans.choices[task.known]
-        return Job(task.command, config, overrides, label=task.label, choices=choices)
+        config, choices = self._plans.configs[task.known], self._plans.choices[task.known]
+        config = referred(config, places.get)
+        return Job(task.command, config, list(slot.overrides), label=task.label, choices=choices)
 
-    def _note(self, started: Sequence[tuple[Task, Job]], outcomes: Sequence[Outcome]) -> None:
-        for (task, job), outcome in zip(started, outcomes, strict=True):
-            place = outcome.directory
-            if outcome.error and place is None and outcome.error != _NOT_STARTED:
-                place = job.resumed or latest(job.config, None)
-            self._outcomes[task.known] = Outcome(place, outcome.main, outcome.error, outcome.code)
+    def _resumed(self, task: Task, path: Path) -> Job | Outcome:
+        """The job that resumes an unfinished run, with the configuration that it began with."""
+        before, label = standing(path), f"{task.label}, resumes: {path}"
+        if before.fault is not None:
+            return Outcome(str(path), error=before.fault, code=before.code)
+        overrides = list(task.slot.overrides)
+        return Job(task.command, configuration(path), overrides, resumed=str(path), label=label)
+
+    def _note(self, begun: Sequence[tuple[Task, Job]], outcomes: Sequence[Outcome]) -> None:
+        for (task, job), outcome in zip(begun, outcomes, strict=True):
+            if outcome.error and outcome.directory is None and outcome.error != _NOT_STARTED:
+                outcome = replace(outcome, directory=job.resumed or latest(job.config, None))
+            self._outcomes[task.known] = outcome
 
 
 def _state(outcome: Outcome) -> str:
@@ -475,12 +419,11 @@ def _state(outcome: Outcome) -> str:
         return "finished"
     if outcome.error == _NOT_STARTED:
         return outcome.error
-    if outcome.code == IN_USE:
-        return "in use"
-    return "interrupted" if outcome.code in (INTERRUPTED, TERMINATED) else "failed"
+    return {IN_USE: "in use", INTERRUPTED: "interrupted", TERMINATED: "interrupted"}.get(
+        outcome.code, "failed"
+    )
 
 
-def _score(outcome: Outcome) -> str:
-    main = outcome.main or {}
+def _score(main: Plain) -> str:
     value = main.get("value")
     return f"{main.get('name')} {value:.2f}" if isinstance(value, int | float) else "-"

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,10 +29,9 @@ FINISHED = "finished"
 
 @dataclass(frozen=True)
 class Measured:
-    """What a table needs to know of a run directory.
+    """What a table needs to know of a run directory; `key` is its :func:`identity`.
 
     Args:
-        key: its :func:`identity`.
         state: `finished`, or what else its `status.json` says.
         when: its end or, before that, its last heartbeat; ISO 8601, UTC.
         scale: name of the reduced setting that it was made in, or None.
@@ -39,7 +39,7 @@ class Measured:
         data: fingerprints of the rows by data set and split, and of the models.
         other_code: which code of it has changed, in words; empty for none.
         starts_from: directories of the runs whose models it names.
-        speed: by the names of `SPEEDS`.
+        speed: see `speeds`.
     """
 
     path: Path
@@ -77,10 +77,9 @@ class Slot:
 
     Args:
         overrides: all of them, the seed's last; like `key`, empty where the cell cannot be run.
-        run: the newest finished run, or None.
-        others: how many more have finished.
-        unfinished: the newest run that is running, was interrupted or has failed, or None.
-        passed_over: the newest run that does not count any more, or None.
+        run: the newest finished run; `others` is how many more have finished.
+        unfinished: the newest run that is running, was interrupted or has failed.
+        passed_over: the newest run that does not count any more.
     """
 
     row: Row
@@ -105,7 +104,7 @@ class Slot:
 
 
 class Runs:
-    """Runs by identity and seed.
+    """Runs by identity and seed, the newest first.
 
     `counts` says whether a run of the code of now may fill a cell; None: all may. A run also does not count
     if one that it starts from does not.
@@ -119,33 +118,26 @@ class Runs:
         self._judge = counts
         self._counts: dict[Path, bool] = {}
 
+    def of(self, key: str, seed: int, *, counting: bool = True) -> list[Measured]:
+        """The runs that count, or those that do not."""
+        return [run for run in self._runs.get((key, seed), ()) if self.counts(run) == counting]
+
     def finished(self, key: str, seed: int) -> list[Measured]:
-        """The finished runs, the newest first."""
-        return [run for run in self._of(key, seed) if run.state == FINISHED and self.counts(run)]
-
-    def unfinished(self, key: str, seed: int) -> Measured | None:
-        """The newest run that counts and has not finished."""
-        return next((run for run in self._of(key, seed) if run.state != FINISHED and self.counts(run)), None)
-
-    def passed_over(self, key: str, seed: int) -> Measured | None:
-        """The newest run that does not count."""
-        return next((run for run in self._of(key, seed) if not self.counts(run)), None)
+        """Those that count and have finished."""
+        return [run for run in self.of(key, seed) if run.state == FINISHED]
 
     def counts(self, run: Measured) -> bool:
         """Whether a run, and every run that it starts from, may fill a cell."""
         if run.path not in self._counts:
             self._counts[run.path] = True  # ends the recursion for a run that starts from itself
             first = [self._by_path[path] for path in run.starts_from if path in self._by_path]
-            own = not run.other_code and (self._judge is None or self._judge(run))
-            self._counts[run.path] = own and all(map(self.counts, first))
+            itself = not run.other_code and (self._judge is None or self._judge(run))
+            self._counts[run.path] = itself and all(map(self.counts, first))
         return self._counts[run.path]
-
-    def _of(self, key: str, seed: int) -> Sequence[Measured]:
-        return self._runs.get((key, seed), ())
 
     def seeds(self, key: str) -> list[int]:
         """Seeds with which a run of this identity has finished."""
-        return sorted(seed for own, seed in self._runs if own == key and self.finished(key, seed))
+        return sorted(seed for other, seed in self._runs if other == key and self.finished(key, seed))
 
 
 Seeds = Sequence[int] | Callable[[Cell], Sequence[int]]  # of every cell, or by cell
@@ -165,21 +157,16 @@ def find_slots(
     empty, the table's.
     """
     cells = [(row, cell) for row in table.rows for cell in row.cells]
-    planned = {cell: plan(cell) for cell in {cell: None for _, cell in cells} if cell.not_runnable is None}
-    if seeds is not None:
-        return [
-            _slot(row, cell, seed, planned.get(cell), runs)
-            for row, cell in cells
-            for seed in (seeds(cell) if callable(seeds) else seeds)
-        ]
-    done = {cell: tuple(runs.seeds(each.key)) for cell, each in planned.items()}
-    usual = Counter(own for own in done.values() if own).most_common(1)
+    planned = {cell: plan(cell) for _, cell in cells if cell.not_runnable is None}
+    done = {cell: runs.seeds(each.key) for cell, each in planned.items()}
+    usual = Counter(tuple(own) for own in done.values() if own).most_common(1)
     rest = usual[0][0] if usual else tuple(default) or table.seeds
-    return [
-        _slot(row, cell, seed, planned.get(cell), runs)
-        for row, cell in cells
-        for seed in done.get(cell) or cell.seeds or rest
-    ]
+    slots = []
+    for row, cell in cells:
+        asked = seeds(cell) if callable(seeds) else seeds
+        for seed in (done.get(cell) or cell.seeds or rest) if asked is None else asked:
+            slots.append(_slot(row, cell, seed, planned.get(cell), runs))
+    return slots
 
 
 def needed(experiment: str) -> Cell:
@@ -190,17 +177,18 @@ def needed(experiment: str) -> Cell:
 def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) -> Slot:
     if planned is None:
         return Slot(row, cell, seed)
-    finished = runs.finished(planned.key, seed)
+    key = planned.key
+    finished = runs.finished(key, seed)
     return Slot(
         row=row,
         cell=cell,
         seed=seed,
         overrides=(*planned.overrides, f"seed={seed}"),
-        key=planned.key,
+        key=key,
         run=finished[0] if finished else None,
         others=max(0, len(finished) - 1),
-        unfinished=runs.unfinished(planned.key, seed),
-        passed_over=runs.passed_over(planned.key, seed),
+        unfinished=next((run for run in runs.of(key, seed) if run.state != FINISHED), None),
+        passed_over=next(iter(runs.of(key, seed, counting=False)), None),
         needs={name: _slot(row, needed(name), seed, own, runs) for name, own in planned.needs.items()},
     )
 
@@ -250,12 +238,12 @@ def fits(override: str, command: str, plain: Plain) -> bool:
     word, dot, _ = path.partition(".")
     if override.lstrip().startswith("+"):  # an option that is not there yet
         return word in plain and not (dot and plain[word] is None)
-    found: Any = plain
+    value: Any = plain
     for part in path.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(value, Mapping) or part not in value:
             return False
-        found = found[part]
-    return not (isinstance(found, str) and found.startswith(RUN))
+        value = value[part]
+    return not (isinstance(value, str) and value.startswith(RUN))
 
 
 def below(command: str, extra: tuple[str, ...]) -> tuple[str, ...]:
@@ -335,18 +323,16 @@ def _seed(run: RunFiles) -> int:
 
 
 def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
-    """Numbers by the names of `embedrun.table.preset.SPEEDS`, as far as the lines of `speed.jsonl` have them.
+    """The `speed` numbers of a `Column`, as far as the lines of `speed.jsonl` have them, in their order.
 
     `minutes_per_1000_steps` excludes pauses for dev scores, since the rates of the lines do, and the first
     line, which includes the start-up, where there are others. `peak_memory_gb` is the most that the device
-    had allocated, in units of 10^9 bytes.
-
-    The lines are in the order of the file; in a resumed run, steps repeat. A line without a step is ignored.
+    had allocated, in units of 10^9 bytes. In a resumed run, steps repeat.
     """
-    found: dict[str, float] = {}
-    rows = [each for line in lines if "step" in (each := numbers(line))]
+    speed: dict[str, float] = {}
+    rows = [row for line in lines if "step" in (row := numbers(line))]
     if memory := [row["memory"] for row in rows if "memory" in row]:
-        found["peak_memory_gb"] = max(memory) / 1e9
+        speed["peak_memory_gb"] = max(memory) / 1e9
     seconds, steps = 0.0, 0.0
     for before, row in pairwise([{"step": 0.0}, *rows] if len(rows) == 1 else rows):
         done, rate = row["step"] - before["step"], row.get("rows_per_second", 0.0)
@@ -354,8 +340,8 @@ def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
             seconds += done * rows_per_step / rate
             steps += done
     if steps:
-        found["minutes_per_1000_steps"] = 1000 * seconds / steps / 60
-    return found
+        speed["minutes_per_1000_steps"] = 1000 * seconds / steps / 60
+    return speed
 
 
 def with_speed(run: Measured) -> Measured:
@@ -364,13 +350,10 @@ def with_speed(run: Measured) -> Measured:
     if not isinstance(training, Mapping):
         return run  # an evaluation
     lines = []
-    try:
+    with suppress(OSError, ValueError):  # the last line of a killed run may be incomplete
         for line in (run.path / "speed.jsonl").read_text(encoding="utf-8").splitlines():
             lines.append(json.loads(line))
-    except (OSError, ValueError):
-        pass  # the last line of a killed run may be incomplete
-    rows = training.get("batch_size", 0) * training.get("accumulate", 1)
-    return replace(run, speed=speeds([line for line in lines if isinstance(line, dict)], rows))
+    return replace(run, speed=speeds(lines, training.get("batch_size", 0) * training.get("accumulate", 1)))
 
 
 OUTPUTS = Path("outputs")
@@ -399,25 +382,28 @@ class Cells:
         self.extra, self.scale = tuple(extra), scale
         self._runs = Runs(self.measured, counts)
         self._compositions = Compositions()
-        self._plain: dict[tuple[str, tuple[str, ...]], Plain] = {}
         self._planned: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Planned] = {}
-        self._checked = not extra
+        self._checked = False
 
-    def find(self, table: Table, seeds: Seeds | None = None, *, apart: bool = True) -> list[Slot]:
+    def find(self, table: Table, seeds: Seeds | None = None) -> list[Slot]:
         """Every run that the table asks for, row by row and seed by seed.
 
         Without `seeds`, each cell has those with which it has finished; one without a finished run has its
-        own, or the seeds that most others have, else `Cells.seeds`. `apart` refuses extra overrides that make
-        one run of two.
+        own, or the seeds that most others have, else `Cells.seeds`.
 
         Raises:
-            ConfigError: if an extra override fits no row, or is refused.
+            ConfigError: if an extra override fits no row, is refused, or makes one run of two.
         """
-        self._check(table)
-        if apart and self.extra:
-            self._keep_apart(table)
-        if self.scale is not None and self.scale.seeds:
-            table = replace(table, rows=tuple(map(_without_seeds, table.rows)))
+        runnable = [(row, cell) for row in table.rows for cell in row.cells if cell.not_runnable is None]
+        if self.extra and runnable:
+            if not self._checked:
+                self._check(table.name, dict.fromkeys(cell for _, cell in runnable))
+            self._keep_apart(table.name, runnable)
+        if self.scale is not None and self.scale.seeds:  # in place of those of the cells
+            rows = [
+                replace(row, cells=tuple(replace(cell, seeds=()) for cell in row.cells)) for row in table.rows
+            ]
+            table = replace(table, rows=tuple(rows))
         slots = find_slots(table, self._runs, self._plan, seeds, self.seeds(table))
         if not any(column.speed for column in table.columns):
             return slots
@@ -435,26 +421,16 @@ class Cells:
         """The reduced settings in which runs were made."""
         return sorted({run.scale for run in self.measured if run.scale is not None})
 
-    def overrides(self, cell: Cell) -> tuple[str, ...]:
-        """A cell's own overrides, those of the reduced setting, and the extra ones."""
-        return (*self._own(cell), *self._fitting(cell, self.extra))
-
     def _own(self, cell: Cell) -> tuple[str, ...]:
         return (*cell.overrides, *(() if self.scale is None else getattr(self.scale, cell.command)))
 
     def _fitting(self, cell: Cell, extra: Sequence[str]) -> tuple[str, ...]:
-        return tuple(one for one in extra if fits(one, cell.command, self._without(cell)))
-
-    def _without(self, cell: Cell) -> Plain:
-        """The configuration of a cell without the extra overrides."""
-        known = (cell.command, self._own(cell))
-        if known not in self._plain:
-            self._plain[known] = self._compositions.config(*known)
-        return self._plain[known]
+        plain = self._compositions.config(cell.command, self._own(cell)) if extra else {}
+        return tuple(one for one in extra if fits(one, cell.command, plain))
 
     def _plan(self, cell: Cell, extra: tuple[str, ...] | None = None) -> Planned:
         extra = self.extra if extra is None else extra
-        overrides = (*self._own(cell), *self._fitting(cell, extra)) if extra else self._own(cell)
+        overrides = (*self._own(cell), *self._fitting(cell, extra))
         known = (cell.command, overrides, below(cell.command, extra))
         if known not in self._planned:
             config = self._compositions.config(cell.command, overrides)
@@ -473,28 +449,20 @@ class Cells:
             self._planned[known] = Planned(identity(config, first), overrides, needs)
         return self._planned[known]
 
-    def _check(self, table: Table) -> None:
+    def _check(self, table: str, cells: Iterable[Cell]) -> None:
         """Check the extra overrides against Hydra and the safety rules, once.
 
         Raises:
             ConfigError: for one that no row takes, and for what those refuse.
         """
-        cells = list(dict.fromkeys(cell for _, cell in _runnable(table)))
-        if self._checked or not cells:
-            return
-        chosen = {(cell.command, self._fitting(cell, self.extra)): cell for cell in cells}
         unused = [one for one in self.extra if not any(self._takes(one, cell, self.extra) for cell in cells)]
         # One that fits no row is composed, too, so that Hydra says what is wrong with it.
-        for (command, fitting), cell in chosen.items():
-            composed(Request(command, (*self._own(cell), *fitting, *unused)), strict=True)
+        chosen = {(cell.command, self._fitting(cell, self.extra)): self._own(cell) for cell in cells}
+        for (command, fitting), overrides in chosen.items():
+            composed(Request(command, (*overrides, *fitting, *unused)), strict=True)
         if unused:
-            raise ConfigError(
-                [
-                    f"{one}: no row of {table.name} takes it; what a row starts from, the model of another "
-                    "run or a new one, stays"
-                    for one in unused
-                ]
-            )
+            why = f"no row of {table} takes it; a model that is that of another run, or a new one, stays"
+            raise ConfigError([f"{one}: {why}" for one in unused])
         self._checked = True
 
     def _takes(self, override: str, cell: Cell, extra: tuple[str, ...]) -> bool:
@@ -504,33 +472,27 @@ class Cells:
         left = below(cell.command, extra)
         return any(self._takes(override, needed(name), left) for name in self._plan(cell, extra).needs)
 
-    def _keep_apart(self, table: Table) -> None:
+    def _keep_apart(self, table: str, runnable: Sequence[tuple[Row, Cell]]) -> None:
         """Refuse extra overrides that replace what distinguishes two rows.
 
         Raises:
             ConfigError: naming the rows.
         """
         seen: dict[str, tuple[str, str]] = {}  # by identity: that without the extra ones, and the row
-        for row, cell in _runnable(table):
-            own, label = self._plan(cell, ()).key, label_of(row, cell)
-            before = seen.setdefault(self._plan(cell).key, (own, label))
-            if before[0] != own:
-                alone = "" if before[1].startswith(row.id) else ", or reproduce one with --only"
+        for row, cell in runnable:
+            key, label = self._plan(cell, ()).key, label_of(row, cell)
+            before = seen.setdefault(self._plan(cell).key, (key, label))
+            if before[0] != key:
                 raise ConfigError(
-                    f"{' '.join(self._fitting(cell, self.extra))}: {table.name}: {before[1]} and {label} "
-                    f"would be one run; leave out what makes them so{alone}"
+                    f"{' '.join(self._fitting(cell, self.extra))}: {table}: {before[1]} and {label} would be "
+                    "one run; leave out what makes them so, or reproduce one with --only"
                 )
 
 
 def _without_seeds(row: Row) -> Row:
-    """The row without seeds of its cells' own; a reduced setting names those of all."""
     return replace(row, cells=tuple(replace(cell, seeds=()) for cell in row.cells))
 
 
 def label_of(row: Row, cell: Cell) -> str:
     """The name of a cell in messages: its row and, where that has several cells, its columns."""
     return f"{row.id} ({', '.join(cell.headings)})" if len(row.cells) > 1 else row.id
-
-
-def _runnable(table: Table) -> list[tuple[Row, Cell]]:
-    return [(row, cell) for row in table.rows for cell in row.cells if cell.not_runnable is None]

@@ -21,23 +21,15 @@ _COUNTED = (
 
 
 @dataclass(frozen=True)
-class _Line:
-    """One line, with a cell for each column; the heading of a group of rows has a single cell."""
-
-    cells: tuple[str, ...]
-    is_group: bool = False
-
-
-@dataclass(frozen=True)
 class Layout:
     """What is printed of a sheet: sentences above the table, and below it numbered notes and remarks.
 
-    The last column refers to the notes; the remarks are on the whole table. `words` are the columns of text,
-    which are aligned left.
+    A line has a cell for each column; the heading of a group of rows has a single cell. The last column
+    refers to the notes; the remarks are on the whole table. `words` are the columns that are aligned left.
     """
 
     heading: tuple[str, ...]
-    lines: tuple[_Line, ...]
+    lines: tuple[tuple[str, ...], ...]
     words: tuple[int, ...]
     about: tuple[str, ...]
     notes: tuple[str, ...]
@@ -52,44 +44,43 @@ def laid_out(sheet: Sheet) -> Layout:
     """
     if sheet.scale:  # nothing of the paper is shown, and some rows have nothing else
         sheet = replace(sheet, rows=tuple(row for row in sheet.rows if any(one.mark for one in row.entries)))
-    notes = _Notes(sheet)
-    wide = len(sheet.columns) == 1 and sheet.kind != "runs"
-    heading, lines = _wide(sheet, notes) if wide else _stacked(sheet, notes)
-    cells = [line.cells for line in lines if not line.is_group]
+    notes = list(dict.fromkeys(text for row in sheet.rows for text in _texts(row)))  # equal ones are one
+    label = "run" if sheet.kind == "runs" else "row"
+    is_wide = len(sheet.columns) == 1 and sheet.kind != "runs"
+    against = before_training() if sheet.scale else "paper"
+    if is_wide:
+        heading = [label, against, "ours", "clean", "difference", "n", "mark", "notes"]
+    else:
+        columns = [column.heading for column in sheet.columns]
+        heading = [label, *sheet.told, "what", *columns, "n", "mark", "notes"]
+    lines, group = [], ""
+    for row in sheet.rows:
+        lines += [(row.group,)] if row.group and row.group != group else []
+        group = row.group
+        numbers = ", ".join(str(notes.index(text) + 1) for text in _texts(row))
+        own = [_wide(row, sheet.columns[0].digits)] if is_wide else _stacked(row, sheet, against)
+        lines += [(*cells, numbers if cells is own[-1] else "") for cells in own]
     # Empty columns are left out, but not that of the labels.
-    kept = [place for place in range(len(heading)) if not place or any(own[place] for own in cells)]
-    words = {"", "what", "mark", "notes", sheet_label(sheet), *sheet.told}
+    kept = [
+        place
+        for place in range(len(heading))
+        if not place or any(line[place] for line in lines if len(line) > 1)
+    ]
+    words = {"", "what", "mark", "notes", label, *sheet.told}
     return Layout(
         heading=tuple(heading[place] for place in kept),
-        lines=tuple(
-            line if line.is_group else _Line(tuple(line.cells[place] for place in kept)) for line in lines
-        ),
+        lines=tuple(line if len(line) == 1 else tuple(line[place] for place in kept) for line in lines),
         words=tuple(new for new, place in enumerate(kept) if not place or heading[place] in words),
         about=tuple(_about(sheet)),
-        notes=tuple(notes.texts),
+        notes=tuple(notes),
         remarks=sheet.notes,
         commands=sheet.commands,
     )
 
 
-def sheet_label(sheet: Sheet) -> str:
-    """The heading of the column of labels."""
-    return "run" if sheet.kind == "runs" else "row"
-
-
 def number(value: float, digits: int, sign: str = "") -> str:
     """A number as it is printed; never `-0.00`."""
     return f"{value:{sign}z.{digits}f}"
-
-
-class _Notes:
-    """Numbers the notes in the order in which rows have them; equal ones are one."""
-
-    def __init__(self, sheet: Sheet) -> None:
-        self.texts = list(dict.fromkeys(text for row in sheet.rows for text in _texts(row)))
-
-    def of(self, row: SheetRow) -> str:
-        return ", ".join(str(self.texts.index(text) + 1) for text in _texts(row))
 
 
 def _texts(row: SheetRow) -> list[str]:
@@ -108,56 +99,37 @@ def _about(sheet: Sheet) -> Iterator[str]:
         yield f"within: at most {sheet.tolerance:g} from the printed number; off: further away."
 
 
-def _grouped(sheet: Sheet) -> Iterator[tuple[SheetRow, _Line | None]]:
-    """The rows, each with the heading that stands above it where it is the first of its group."""
-    group = ""
-    for row in sheet.rows:
-        yield row, _Line((row.group,), True) if row.group and row.group != group else None
-        group = row.group
+def _wide(row: SheetRow, digits: int) -> tuple[str, ...]:
+    (entry,) = row.entries
+    return row.label, _against(entry, digits), *_ours(entry, digits), _count(entry), entry.mark
 
 
-def _wide(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[_Line]]:
-    digits = sheet.columns[0].digits
-    lines = []
-    for row, above in _grouped(sheet):
-        lines += [] if above is None else [above]
-        (entry,) = row.entries
-        cells = [row.label, _against(entry, digits), *_ours(entry, digits), _count(entry), entry.mark]
-        lines.append(_Line((*cells, notes.of(row))))
-    against = before_training() if sheet.scale else "paper"
-    return ["row", against, "ours", "clean", "difference", "n", "mark", "notes"], lines
-
-
-def _stacked(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[_Line]]:
-    digits = [column.digits for column in sheet.columns]
-    lines = []
-    for row, above in _grouped(sheet):
-        lines += [] if above is None else [above]
-        against = [_against(*both) for both in zip(row.entries, digits, strict=True)]
-        ours, clean, difference = zip(
-            *(_ours(*both) for both in zip(row.entries, digits, strict=True)), strict=True
+def _stacked(row: SheetRow, sheet: Sheet, against: str) -> list[tuple[str, ...]]:
+    both = [(entry, column.digits) for entry, column in zip(row.entries, sheet.columns, strict=True)]
+    ours, clean, difference = zip(*(_ours(*one) for one in both), strict=True)
+    cells = {
+        against: [_against(*one) for one in both],
+        "ours": ours,
+        "clean": clean,
+        "difference": difference,
+    }
+    filled = [what for what, texts in cells.items() if any(text not in ("", _NONE) for text in texts)]
+    if not filled or any(entry.wanted for entry in row.entries):
+        filled = [what for what in cells if what in filled or what == "ours"]
+    is_run, lines = sheet.kind == "runs", []
+    for what in filled:
+        is_first, is_last = what == filled[0], what == filled[-1]
+        lines.append(
+            (
+                row.label if is_first else "",
+                *(row.told[name] if is_first else "" for name in sheet.told),
+                "" if is_run and what != "clean" else what,
+                *(text or _NONE for text in cells[what]),
+                _count(*row.entries) if what == "ours" else "",
+                _marks(row.entries) if is_last and not is_run else "",
+            )
         )
-        own = {before_training() if sheet.scale else "paper": against, "ours": ours}
-        own |= {"clean": clean, "difference": difference}
-        shown = {what: cells for what, cells in own.items() if _says_anything(cells)}
-        if not shown or any(entry.wanted for entry in row.entries):
-            shown = {what: cells for what, cells in own.items() if what in shown or what == "ours"}
-        count = _count(*row.entries)
-        for place, (what, cells) in enumerate(shown.items()):
-            label = "" if place else row.label
-            last = what == list(shown)[-1]
-            filled = [cell or _NONE for cell in cells]
-            what = what if sheet.kind != "runs" or what == "clean" else ""
-            marks = "" if sheet.kind == "runs" else _marks(row.entries)
-            tail = (marks, notes.of(row)) if last else ("", "")
-            told = ["" if place else row.told[name] for name in sheet.told]
-            lines.append(_Line((label, *told, what, *filled, count if what in ("ours", "") else "", *tail)))
-    headings = [column.heading for column in sheet.columns]
-    return [sheet_label(sheet), *sheet.told, "what", *headings, "n", "mark", "notes"], lines
-
-
-def _says_anything(cells: Sequence[str]) -> bool:
-    return any(cell not in ("", _NONE) for cell in cells)
+    return lines
 
 
 def _against(entry: Entry, digits: int) -> str:
@@ -204,60 +176,56 @@ def markdown(sheet: Sheet) -> str:
     """The title, the table with its columns aligned, notes, and the commands that fill what is missing."""
     layout = laid_out(sheet)
     above, *rest = layout.about or ("",)
-    name = f"{sheet.name}: " if sheet.name else ""
-    parts = [f"### {markdown_escaped(name + sheet.title)}"]
+    parts = [f"### {markdown_escaped(_title(sheet))}"]
     if above:
         parts.append(f"**{markdown_escaped(above)}**" if sheet.scale else _paragraph(above))
     parts += [_paragraph(text) for text in rest]
-    rows = [
-        [f"**{markdown_escaped(line.cells[0])}**", *[""] * (len(layout.heading) - 1)]
-        if line.is_group
-        else [markdown_escaped(cell) for cell in line.cells]
+    width = len(layout.heading)
+    lines = [
+        [f"**{markdown_escaped(line[0])}**", *[""] * (width - 1)]
+        if len(line) == 1
+        else [markdown_escaped(cell) for cell in line]
         for line in layout.lines
     ]
-    parts.append(_table([markdown_escaped(cell) for cell in layout.heading], rows, layout.words))
+    lines = [[markdown_escaped(cell) for cell in layout.heading], *lines]
+    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(width)]
+    rule = [
+        "-" * size if column in layout.words else "-" * (size - 1) + ":" for column, size in enumerate(widths)
+    ]
+    lines = [
+        [
+            cell.ljust(size) if column in layout.words else cell.rjust(size)
+            for column, (cell, size) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in lines
+    ]
+    parts.append("\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]]))
     if layout.notes:
         numbered = enumerate(layout.notes, start=1)
         parts.append("\n".join(f"{place}. {_paragraph(text)}" for place, text in numbered))
     parts += [_paragraph(text) for text in layout.remarks]
     if layout.commands:
-        commands = "\n".join(" ".join(clean(command).split()) for command in layout.commands)
-        fence = "`" * (3 + max((len(run) for run in re.findall("`{3,}", commands)), default=0))
-        parts.append(f"To fill what is missing:\n\n{fence}\n{commands}\n{fence}")
+        commands = "\n".join(_flat(command) for command in layout.commands)
+        parts.append(f"To fill what is missing:\n\n```\n{commands}\n```")
     return "\n\n".join(parts) + "\n"
+
+
+def _title(sheet: Sheet) -> str:
+    return f"{sheet.name}: {sheet.title}" if sheet.name else sheet.title
+
+
+def _flat(text: str) -> str:
+    return " ".join(clean(text).split())
 
 
 def markdown_escaped(text: str) -> str:
     """The text on one line, escaped so that Markdown shows it unchanged."""
-    flat = " ".join(clean(text).split())
-    return _SPECIAL.sub(lambda found: "\\" + found[0], flat)
+    return _SPECIAL.sub(r"\\\g<0>", _flat(text))
 
 
 def _paragraph(text: str) -> str:
     """Like `markdown_escaped`, for a text that starts a line: it starts no heading and no list."""
-    return re.sub(r"^([#=+-]|\d+(?=[.)]))", lambda found: _unlisted(found[0]), markdown_escaped(text))
-
-
-def _unlisted(start: str) -> str:
-    # A digit takes no backslash; the point or bracket after it does.
-    return f"{start}\\" if start.isdigit() else f"\\{start}"
-
-
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[int]) -> str:
-    widths = [max(3, *(len(row[column]) for row in [heading, *rows])) for column in range(len(heading))]
-    rule = [
-        "-" * width if column in words else "-" * (width - 1) + ":" for column, width in enumerate(widths)
-    ]
-    lines = [_line(heading, widths, words), "| " + " | ".join(rule) + " |"]
-    return "\n".join([*lines, *(_line(row, widths, words) for row in rows)])
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], words: Sequence[int]) -> str:
-    padded = [
-        cell.ljust(width) if column in words else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "| " + " | ".join(padded) + " |"
+    return re.sub(r"^(\d*)([#=+.)-])", r"\1\\\2", markdown_escaped(text))
 
 
 _COMMANDS = {
@@ -280,20 +248,15 @@ def latex(sheet: Sheet) -> str:
     """
     layout = laid_out(sheet)
     columns = "".join("l" if place in layout.words else "r" for place in range(len(layout.heading)))
-    width = len(layout.heading)
     lines = []
     for line in layout.lines:
-        if line.is_group:
-            lines += [
-                r"\midrule",
-                rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{latex_escaped(line.cells[0])}}}}} \\",
-            ]
+        label, *cells = line
+        if cells:
+            lines.append(" & ".join(map(_cell, line)) + r" \\")
         else:
-            lines.append(" & ".join(_cell(cell) for cell in line.cells) + r" \\")
-    if lines[:1] == [r"\midrule"]:
-        del lines[0]  # the heading has one below it
-    name = f"{sheet.name}: " if sheet.name else ""
-    caption = " ".join(latex_escaped(text) for text in (f"{name}{sheet.title}.", *layout.about))
+            lines += [r"\midrule"] if lines else []  # the heading has one below it
+            lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\textbf{{{latex_escaped(label)}}}}} \\")
+    caption = " ".join(latex_escaped(text) for text in (f"{_title(sheet)}.", *layout.about))
     return "\n".join(
         [
             r"\begin{table}",
@@ -302,7 +265,7 @@ def latex(sheet: Sheet) -> str:
             r"\footnotesize",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            " & ".join(_cell(cell) for cell in layout.heading) + r" \\",
+            " & ".join(map(_cell, layout.heading)) + r" \\",
             r"\midrule",
             *lines,
             r"\bottomrule",
@@ -316,7 +279,7 @@ def latex(sheet: Sheet) -> str:
 
 def latex_escaped(text: str) -> str:
     """The text on one line, escaped so that LaTeX prints it unchanged."""
-    return "".join(_letter(letter) for letter in " ".join(clean(text).split()))
+    return "".join(map(_letter, _flat(text)))
 
 
 def _letter(letter: str) -> str:
@@ -336,7 +299,7 @@ def _below(layout: Layout) -> list[str]:
         for place, text in enumerate(layout.notes, start=1)
     ]
     remarks = [rf"\par\raggedright {latex_escaped(text)}" for text in layout.remarks]
-    return [*notes, *remarks, *("% " + " ".join(clean(command).split()) for command in layout.commands)]
+    return [*notes, *remarks, *(f"% {_flat(command)}" for command in layout.commands)]
 
 
 # What it would compute, the wide signs among it, and our mark of it.

@@ -2,6 +2,7 @@
 
 import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from embedrun.errors import DataError
 from embedrun.evaluation.seeds import Spread, listed
 from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles, newest_first
-from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Cells, Measured, Slot, measured
+from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Cells, Measured, measured
 from embedrun.table.preset import Table, load, names
 from embedrun.table.sheet import CLEAN, Entry, Origin, Sheet, SheetColumn, SheetRow
 
@@ -37,42 +38,42 @@ def sheet_of_runs(
     for line in found.broken:
         say(f"passed over: {line}")
     listing.refuse_unknown(found.runs, list(where or ()), "embedrun table")
-    asked = listing.Wanted(where or {}).of(found.runs)
-    files = {run.path: run for run in asked}
-    every = measured(asked)
+    wanted = listing.Wanted(where or {}).of(found.runs)
+    files = {run.path: run for run in wanted}
+    every = measured(wanted)
     runs = [run for run in every if run.state == FINISHED and run.scores]
     below = ", ".join(map(str, folders))
     if not runs:
-        as_asked = " as is asked for" if where else ""
+        which = " as is asked for" if where else ""
         raise DataError(
-            f"no finished run with scores{as_asked} below {below}; embedrun runs lists what is there"
+            f"no finished run with scores{which} below {below}; embedrun runs lists what is there"
         )
     notes = []
-    if not where or "kind" not in where:
-        kinds = {run.path: listing.kind(run) for run in asked}
-        counted = Counter(kinds[run.path] for run in runs)
-        own_kind, *others = [kind for kind in listing.HEADINGS if counted[kind]]
-        every, runs = ([run for run in each if kinds[run.path] == own_kind] for each in (every, runs))
-        said = [f"{listing.HEADINGS[kind]} ({counted[kind]}, --filter kind={kind})" for kind in others]
-        notes += [f"Left out: {', '.join(said)}"] if said else []
-    groups = _grouped(runs)
-    own = [files[group[0].path] for group in groups]
+    if "kind" not in (where or ()):
+        kinds = {run.path: listing.kind(run) for run in wanted}
+        count = Counter(kinds[run.path] for run in runs)
+        shown, *others = [kind for kind in listing.HEADINGS if count[kind]]
+        every, runs = ([run for run in each if kinds[run.path] == shown] for each in (every, runs))
+        left = [f"{listing.HEADINGS[kind]} ({count[kind]}, --filter kind={kind})" for kind in others]
+        notes += [f"Left out: {', '.join(left)}"] if left else []
+    if left := len(every) - len(runs):
+        notes.append(f"Not finished, and left out: {left}")
     listing.refuse_unknown([files[run.path] for run in runs], [*columns, *label], "embedrun table")
-    named = {key: [listing.value_of(run, key) for run in own] for key in label}
-    names = listing.labels(own, named or None, without=("seed",))
-    keys, shared = _keys(runs, files)
-    if wanted := [key for key in columns if any(key in run.scores for run in runs)]:
-        keys, shared = wanted, True
+    keys = [key for key in columns if any(key in run.scores for run in runs)] or _keys(runs, files)
+    if not all(key in run.scores for key in keys for run in runs):
+        notes.append("Not every run has all of these scores")
     words = [key for key in columns if key not in keys]
-    differ = [key for key in listing.columns(own) if key != "seed"]
-    told = [
-        {key: _told([files[run.path] for run in group], key) for key in dict.fromkeys([*differ, *words])}
-        for group in groups
-    ]
-    rows = [_row(*row, keys) for row in zip(names, told, groups, strict=True)]
-    left = len(every) - len(runs)
-    notes += [f"Not finished, and left out: {left}"] if left else []
-    notes += [] if shared else ["No score is common to all runs; shown is the main score of each"]
+    groups = _grouped(runs)
+    first = [files[group[0].path] for group in groups]
+    named = {key: [listing.value_of(run, key) for run in first] for key in label}
+    differ = [key for key in listing.columns(first) if key != "seed"]
+    rows = []
+    for name, group in zip(listing.labels(first, named or None, without=("seed",)), groups, strict=True):
+        told = {
+            key: ", ".join(dict.fromkeys(listing.cell(files[run.path], key) for run in group))
+            for key in dict.fromkeys([*differ, *words])
+        }
+        rows.append(_row(name, told, group, keys))
     return Sheet(
         name="",
         title=f"Finished runs below {below}",
@@ -85,11 +86,6 @@ def sheet_of_runs(
     )
 
 
-def _told(runs: Sequence[RunFiles], key: str) -> str:
-    """What the runs of a row have in a column: the seeds, `1, 2`, where they differ."""
-    return ", ".join(dict.fromkeys(listing.cell(run, key) for run in runs))
-
-
 def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
     """Runs of one configuration and code, the newest of each seed; groups in the order of their ends."""
     groups: dict[tuple[str | None, ...], dict[int, Measured]] = {}
@@ -98,41 +94,41 @@ def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
     return [[group[seed] for seed in sorted(group)] for group in groups.values()]
 
 
-def _keys(runs: Sequence[Measured], files: Mapping[Path, RunFiles]) -> tuple[list[str], bool]:
+def _keys(runs: Sequence[Measured], files: Mapping[Path, RunFiles]) -> list[str]:
     """The scores that all have, without the variants of one: `spearman_mean` and `spearman_clean`.
 
-    Where they share none, the main score of each; the second value says which of the two it is.
+    Where they share none, the main score of each.
     """
     keys = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
     if keys:
-        return [key for key in keys if not any(key.startswith(f"{other}_") for other in keys)], True
+        return [key for key in keys if not any(key.startswith(f"{other}_") for other in keys)]
     main = (files[run.path].main.get("name") for run in runs)
-    return list(dict.fromkeys(str(name) for name in main if name is not None)), False
+    return list(dict.fromkeys(str(name) for name in main if name is not None))
 
 
 def _row(label: str, told: Mapping[str, str], runs: Sequence[Measured], keys: Sequence[str]) -> SheetRow:
-    seeds = listed([run.seed for run in runs])
-    scale = f"Reduced setting {runs[0].scale}: not a reproduction" if runs[0].scale else ""
-    note = f"Seeds {seeds}" if len(runs) > 1 else ""
-    old = f"Earlier runs: {runs[0].other_code}" if runs[0].other_code else ""
+    notes = [f"Seeds {listed([run.seed for run in runs])}"] if len(runs) > 1 else []
+    if runs[0].scale:
+        notes.append(f"Reduced setting {runs[0].scale}: not a reproduction")
+    if runs[0].other_code:
+        notes.append(f"Earlier runs: {runs[0].other_code}")
     return SheetRow(
         id=label,
         label=label,
         group="",
         kind="runs",
         entries=tuple(_entry(label, runs, key) for key in keys),
-        notes=tuple(text for text in (note, scale, old) if text),
+        notes=tuple(notes),
         origins=tuple(Origin(tuple(keys), run.seed, str(run.path)) for run in runs),
         told=told,
     )
 
 
 def _entry(label: str, runs: Sequence[Measured], key: str) -> Entry:
-    own = [run.scores for run in runs if math.isfinite(run.scores.get(key, math.nan))]
-    values = [scores[key] for scores in own]
+    scores = [run.scores for run in runs if math.isfinite(run.scores.get(key, math.nan))]
+    values = [own[key] for own in scores]
+    clean = [own.get(key + CLEAN, own[key]) for own in scores]
     spread = Spread.of(values)
-    clean = [scores.get(key + CLEAN, scores[key]) for scores in own]
-    part = Spread.of(clean) if clean != values else None
     return Entry(
         table="",
         scale=runs[0].scale or "",
@@ -141,9 +137,9 @@ def _entry(label: str, runs: Sequence[Measured], key: str) -> Entry:
         paper=None,
         mean=None if spread is None else spread.mean,
         sd=None if spread is None else spread.sd,
-        n=0 if spread is None else spread.n,
+        n=len(values),
         wanted=len(runs),
-        clean=None if part is None else part.mean,
+        clean=None if clean == values else statistics.fmean(clean),
         difference=None,
         mark="" if spread is None else "reduced" if runs[0].scale else "measured",
         note="",
@@ -156,9 +152,9 @@ def list_of_tables(cells: Cells) -> str:
     lines = [["table", "rows", "runs", "finished", "shows"]]
     with Progress("look for runs", len(tables), "tables", brief=True) as bar:
         for done, table in enumerate(tables, start=1):
-            wanted, finished = _counts(table, cells)
-            runs = [str(wanted), str(finished)] if wanted else ["-", "-"]
-            lines.append([table.name, str(len(table.rows)), *runs, table.title])
+            runs, finished = _counts(table, cells)
+            counts = [str(runs), str(finished)] if runs else ["-", "-"]
+            lines.append([table.name, str(len(table.rows)), *counts, table.title])
             bar.reach(done)
     return fitted(lines, room(), right=(1, 2, 3))
 
@@ -173,7 +169,6 @@ def _counts(table: Table, cells: Cells) -> tuple[int, int]:
     if not cells.measured:  # nothing needs to be composed to find nothing
         own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
         return sum(len(cell.seeds or table.seeds) for cell in own), 0
-    slots: dict[tuple[str, int], Slot] = {
-        (slot.key, slot.seed): slot for slot in cells.find(table, apart=False) if slot.state != NOT_RUNNABLE
-    }
-    return len(slots), sum(slot.state == FINISHED for slot in slots.values())
+    slots = {(slot.key, slot.seed): slot.state for slot in cells.find(table)}
+    states = Counter(state for state in slots.values() if state != NOT_RUNNABLE)
+    return states.total(), states[FINISHED]

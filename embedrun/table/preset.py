@@ -47,8 +47,8 @@ seeds: [1]                                      # in place of those of the table
 ```
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -57,35 +57,31 @@ from embedrun.config.check import nearest
 from embedrun.config.decides import decides
 from embedrun.config.options import option
 from embedrun.errors import ConfigError
-from embedrun.files import Plain, expanded, read_yaml
+from embedrun.files import expanded, read_yaml
 
 RUN = "run:"  # before the name of an experiment: the model of its finished run
 KEY = "scale"  # of a configuration: the name of the reduced setting; null in a run as the paper has it
-SPEEDS = ("peak_memory_gb", "minutes_per_1000_steps")
 
 Kind = Literal["train", "evaluate", "quoted", "statistics"]
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column; one of the fields behind the heading says where its numbers are from.
+@dataclass
+class _Source:
+    """Where the numbers of a column are from that are of no key; one of these."""
 
-    Args:
-        key: in `results.json`.
-        mean: headings of the columns whose mean it is.
-        difference: headings of two columns; the second is subtracted from the first.
-        speed: one of `SPEEDS`.
-        statistic: whether it is from the file of statistics.
-        printed: whether it is a fact in words.
-    """
-
-    heading: str
-    key: str | None = None
-    mean: tuple[str, ...] = ()
-    difference: tuple[str, ...] = ()
-    speed: str | None = None
+    mean: list[str] | None = None  # headings of other columns
+    difference: list[str] | None = None  # two headings
+    speed: Literal["peak_memory_gb", "minutes_per_1000_steps"] | None = None
     statistic: bool = False
     printed: bool = False
+
+
+@dataclass
+class Column(_Source):
+    """One column; `key` is in `results.json`, or another field says where the numbers are from."""
+
+    heading: str = ""
+    key: str | None = None
 
     @property
     def of_a_run(self) -> bool:
@@ -95,7 +91,7 @@ class Column:
     @property
     def parts(self) -> tuple[str, ...]:
         """The headings of the columns that the number is made of; its own, if it is no mean or difference."""
-        return (*self.mean, *self.difference) or (self.heading,)
+        return tuple(self.mean or self.difference or [self.heading])
 
 
 @dataclass(frozen=True)
@@ -112,69 +108,64 @@ class Cell:
     not_runnable: str | None = None
     seeds: tuple[int, ...] = ()
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The experiments of which a finished run has to exist: the names behind `run:` in overrides.
-
-        What an experiment itself starts from, as `backbone.name: run:raoe_s1_bert`, is not among them.
-        """
-        values = (override.partition("=")[2] for override in self.overrides)
-        return tuple(value.removeprefix(RUN) for value in values if value.startswith(RUN))
-
 
 @dataclass(frozen=True)
 class Figure:
     """The axes of a curve, and where the paper's optimum lies, where that is printed."""
 
-    x: str = option(unit="what the x of a row is")
-    y: str = option(unit="key in results.json")
-    best: float | None = option(None, unit="x of the printed optimum")
-    line: str | None = option(None, unit="what the line of a row is; null: a single curve")
-    best_line: float | None = option(None, unit="line of the optimum")
+    x: str  # what the x of a row is
+    y: str  # key in results.json
+    best: float | None = None  # x of the printed optimum
+    line: str | None = None  # what the line of a row is; None: a single curve
+    best_line: float | None = None  # line of the optimum
 
 
 @dataclass(frozen=True)
 class Statistics:
     """The command that writes the numbers of `statistics` rows, and the JSON file below its output folder."""
 
-    command: str = option(unit="that writes the file")
-    file: str = option(unit="JSON below its output folder")
+    command: str
+    file: str
 
 
 @dataclass
 class _Shared:
-    train: list[str] | None = option(None, unit="overrides")
-    evaluate: list[str] | None = option(None, unit="overrides")
+    train: list[str] | None = None
+    evaluate: list[str] | None = None
+
+
+@dataclass
+class _Part:
+    overrides: list[str] | None = None
+    seeds: list[int] | None = None
+    not_runnable: str | None = None
 
 
 @dataclass
 class _Row:
     """What a row has as the file has it."""
 
-    label: str = option(unit="as printed, without marks")
-    group: str = option("", unit="printed heading above; empty for none")
-    kind: Kind = option("train", unit="of row")
-    overrides: Any = option(None, unit="Hydra's")
-    parts: Any = option(None, unit="overrides by heading")
-    published: Any = option(None, unit="numbers, in the order of the columns or by heading")
-    source: str | None = option(None, unit="of the numbers; null: that of the table")
-    note: str = option("", unit="what is doubtful")
-    unspecified: list[str] | None = option(None, unit="what is left open; here what was chosen")
-    x: float | None = option(None, unit="of a figure")
-    line: float | None = option(None, unit="of a figure with several")
-    keys: dict[str, Any] | None = option(None, unit="paths by heading")
-    before: str = option("", unit="command that makes what the row reads")
-    not_runnable: str | None = option(None, unit="reason")
+    label: str
+    group: str = ""
+    kind: Kind = "train"
+    overrides: list[str] | None = None
+    parts: dict[str, list[str] | _Part] | None = None
+    published: Any = None
+    source: str | None = None
+    note: str = ""
+    unspecified: list[str] | None = None
+    x: float | None = None
+    line: float | None = None
+    keys: dict[str, str | list[str]] | None = None
+    before: str = ""
+    not_runnable: str | None = None
 
 
 @dataclass
 class Row(_Row):
-    """One printed row, checked.
+    """One printed row, checked: `published` is by heading, and only of what is printed.
 
-    Args:
-        cells: its runs; none where the row is quoted or of statistics.
-        published: number, or fact in words, by heading; only of what is printed.
-        keys: paths in the file of statistics by heading, as `splits/train/positive`; several are added up.
+    `cells` are its runs; none where the row is quoted or of statistics.
     """
 
     cells: tuple[Cell, ...] = ()
@@ -187,33 +178,24 @@ class Row(_Row):
 
 @dataclass
 class _Table:
-    title: str = option(unit="in words")
-    paper: str = option(unit="whose, in one word")
-    source: str = option(unit="paper and table")
-    kind: Literal["table", "figure", "statistics"] = option(unit="of what is printed")
-    columns: dict[str, Any] = option(unit="by heading")
-    rows: list[_Row] = option(unit="in printed order")
-    shared: _Shared = field(default_factory=_Shared)
-    seeds: list[int] | None = option(None, unit="of the runs; null: 42")
+    title: str
+    paper: str
+    source: str
+    kind: Literal["table", "figure", "statistics"]
+    columns: dict[str, str | _Source]
+    rows: list[_Row]
+    shared: _Shared | None = None
+    seeds: list[int] | None = None
     tolerance: float = option(0.5, unit="points", above=0)
-    note: str = option("", unit="what is doubtful")
-    unspecified: list[str] | None = option(None, unit="what is left open; here what was chosen")
-    figure: Figure | None = option(None, unit="axes")
-    statistics: Statistics | None = option(None, unit="source")
+    note: str = ""
+    unspecified: list[str] | None = None
+    figure: Figure | None = None
+    statistics: Statistics | None = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """One printed table or figure, or one set of statistics.
-
-    Args:
-        name: as `angle/table4`.
-        title: what the caption says, in short.
-        paper: whose, in one word, as `angle`.
-        tolerance: points off that count as reproduced.
-        note: what is doubtful; empty for nothing.
-        unspecified: what the paper leaves open about all rows, and what was chosen.
-    """
+    """One printed table or figure, or one set of statistics; `name` is as `angle/table4`."""
 
     name: str
     title: str
@@ -257,10 +239,14 @@ def load(name: str, conf: Path | None = None) -> Table:
     Raises:
         ConfigError: if there is none of that name, or with every fault of its file.
     """
-    known = names(conf)
-    if name not in known:
-        raise ConfigError(f"table: no table {name!r}{nearest(name, known)} (there are: {', '.join(known)})")
+    _refuse_unknown("table: no table", name, names(conf))
     return read((conf or presets.folder()) / "table" / f"{name}.yaml", name)
+
+
+def _refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise ConfigError(f"{what} {name!r}{nearest(name, known)} (there are: {there})")
 
 
 def read(path: Path, name: str) -> Table:
@@ -270,177 +256,122 @@ def read(path: Path, name: str) -> Table:
         ConfigError: with every fault.
     """
     where = f"table/{name}.yaml"
-    file, problems = _checked(_Table, path, where, shared={})
-    table = None if file is None else _Reader(name, file, problems).table()
-    if problems or table is None:
-        raise ConfigError([f"{where}: {problem}" for problem in problems])
+    reader = _Reader(_checked(_Table, path, where))
+    table = reader.table(name)
+    if reader.problems:
+        raise ConfigError([f"{where}: {problem}" for problem in reader.problems])
     return table
 
 
 _Schema = TypeVar("_Schema")
 
 
-def _checked(
-    schema: type[_Schema], path: Path, where: str, **defaults: object
-) -> tuple[_Schema | None, list[str]]:
-    """What a file says, as a `schema`, or None; and every fault of it. `where` is what messages call it.
+def _checked(schema: type[_Schema], path: Path, where: str) -> _Schema:
+    """What a file says; `where` is what messages call it.
 
     Raises:
-        ConfigError: if it cannot be read, or is not YAML.
+        ConfigError: if it cannot be read, or with every fault against the schema.
     """
     try:
         data = read_yaml(path)
     except (OSError, ValueError) as fault:
         raise ConfigError(f"{where}: cannot be read: {fault}") from None
     checker = Checker()
-    file = checker.build(schema, {**defaults, **data} if isinstance(data, Mapping) else {})
-    # The checker speaks to a command line; to a file nothing can be passed.
-    return file, [problem.partition("; pass ")[0] for problem in checker.problems]
-
-
-_COLUMN = (
-    "a key of results.json, {mean: [A, B]}, {difference: [A, B]}, "
-    f"{{speed: {' or '.join(SPEEDS)}}}, {{statistic: true}} or {{printed: true}}"
-)
-_PART = "a list of overrides, {overrides: list, seeds: list} or {not_runnable: reason}"
+    file = checker.build(schema, data if isinstance(data, Mapping) else {})
+    if file is None:
+        # The checker speaks to a command line; to a file nothing can be passed.
+        raise ConfigError([f"{where}: {problem.partition('; pass ')[0]}" for problem in checker.problems])
+    return file
 
 
 class _Reader:
-    """Checks what the types alone do not say; faults are added to `problems`."""
+    """Makes a table of a file, and checks what the types alone do not say."""
 
-    def __init__(self, name: str, file: _Table, problems: list[str]) -> None:
-        self._name, self._file, self._problems = name, file, problems
-        self._columns = {heading: self._column(heading, what) for heading, what in file.columns.items()}
+    def __init__(self, file: _Table) -> None:
+        self._file = file
+        self.problems: list[str] = []
+        self._columns = {
+            heading: Column(heading=heading, key=what)
+            if isinstance(what, str)
+            else Column(heading=heading, **vars(what))
+            for heading, what in file.columns.items()
+        }
 
-    def table(self) -> Table:
+    def table(self, name: str) -> Table:
         file = self._file
         for column in self._columns.values():
-            self._known(f"columns.{column.heading}", *column.mean, *column.difference)
+            self._known(f"columns.{column.heading}", column.parts)
         rows = tuple(self._row(row, f"rows[{place}]") for place, row in enumerate(file.rows))
         ids = [row.id for row in rows]
-        self._problems += [
-            f"rows: {name!r} stands there twice" for name in sorted({*ids}) if ids.count(name) > 1
-        ]
+        self.problems += [f"rows: {one!r} stands there twice" for one in sorted({*ids}) if ids.count(one) > 1]
         if (file.kind == "figure") != (file.figure is not None):
-            self._problems.append("figure: the axes go with kind: figure, and with no other")
-        columns, seeds = tuple(self._columns.values()), tuple(file.seeds or (42,))
-        fields = {name: value for name, value in vars(file).items() if name != "shared"}
-        made = {"columns": columns, "rows": rows, "seeds": seeds}
-        return Table(self._name, **{**fields, **made, "unspecified": tuple(file.unspecified or ())})
-
-    def _column(self, heading: str, what: Any) -> Column:
-        match what:
-            case str():
-                return Column(heading, key=what)
-            case {"mean": [*parts]} if parts and len(what) == 1:
-                return Column(heading, mean=tuple(parts))
-            case {"difference": [first, second]} if len(what) == 1:
-                return Column(heading, difference=(first, second))
-            case {"speed": speed} if speed in SPEEDS and len(what) == 1:
-                return Column(heading, speed=speed)
-            case {"statistic": True} if len(what) == 1:
-                return Column(heading, statistic=True)
-            case {"printed": True} if len(what) == 1:
-                return Column(heading, printed=True)
-        self._problems.append(f"columns.{heading}: expected {_COLUMN}, got {what!r}")
-        return Column(heading, printed=True)
+            self.problems.append("figure: the axes go with kind: figure, and with no other")
+        fields = {field: value for field, value in vars(file).items() if field != "shared"}
+        made = {
+            "columns": tuple(self._columns.values()),
+            "rows": rows,
+            "seeds": tuple(file.seeds or (42,)),
+            "unspecified": tuple(file.unspecified or ()),
+        }
+        return Table(name, **{**fields, **made})
 
     def _row(self, row: _Row, path: str) -> Row:
-        self._fits(row, path)
         is_run = row.kind in ("train", "evaluate")
+        if (row.keys is not None) != (row.kind == "statistics"):
+            self.problems.append(f"{path}.keys: are of rows of kind statistics, all of which have them")
+        if (row.x is None) != (self._file.figure is None):
+            self.problems.append(f"{path}.x: is of the rows of a figure, all of which have it")
+        self._known(f"{path}.keys", row.keys or ())
         made = {
             "cells": tuple(self._cells(row, path)) if is_run else (),
             "published": self._published(row.published, f"{path}.published"),
-            "keys": self._keys(row.keys or {}, f"{path}.keys"),
+            "keys": {
+                heading: [paths] if isinstance(paths, str) else paths
+                for heading, paths in (row.keys or {}).items()
+            },
             "source": row.source or self._file.source,
             "unspecified": row.unspecified or [],
         }
         return Row(**{**vars(row), **made})
 
-    def _fits(self, row: _Row, path: str) -> None:
-        """Whether the row has what its kind and the table ask for, and nothing else."""
-        figure, of_statistics = self._file.figure, row.kind == "statistics"
-        is_run = row.kind in ("train", "evaluate")
-        faults = {
-            f"{name}: is of rows that are runs, and this is {row.kind}": not is_run
-            and getattr(row, name) is not None
-            for name in ("overrides", "parts", "not_runnable")
-        }
-        faults |= {
-            "keys: are of rows of kind statistics, all of which have them": of_statistics
-            != (row.keys is not None),
-            "kind: statistics need the command and the file of `statistics`": of_statistics
-            and self._file.statistics is None,
-            "x: is of the rows of a figure, all of which have it": (figure is None) != (row.x is None),
-            "line: is of the rows of a figure with several lines": (figure is None or figure.line is None)
-            != (row.line is None),
-        }
-        self._problems += [f"{path}.{fault}" for fault, is_broken in faults.items() if is_broken]
-
     def _cells(self, row: _Row, path: str) -> Iterator[Cell]:
         command: Any = row.kind
-        first = [*(getattr(self._file.shared, command) or ()), *(row.overrides or ())]
+        first = (*(getattr(self._file.shared, command, None) or ()), *(row.overrides or ()))
         if row.parts is None:
             if not first and row.not_runnable is None:
-                self._problems.append(
+                self.problems.append(
                     f"{path}.overrides: a row of kind {row.kind} needs them, or not_runnable"
                 )
             headings = [column.heading for column in self._columns.values() if column.of_a_run]
-            yield Cell(command, tuple(first), tuple(headings), row.not_runnable)
+            yield Cell(command, first, tuple(headings), row.not_runnable)
             return
+        self._known(f"{path}.parts", row.parts, dotted=True)
         for heading, part in row.parts.items():
-            where = f"{path}.parts.{heading}"
-            self._known(where, heading)
-            match part:
-                case {"not_runnable": str(reason)} if len(part) == 1:
-                    yield Cell(command, (), (heading,), reason)
-                case [*overrides] if _are(str, overrides):
-                    yield Cell(command, (*first, *overrides), (heading,), row.not_runnable)
-                case {"overrides": [*overrides], "seeds": [*seeds]} if (
-                    len(part) == 2 and _are(str, overrides) and seeds and _are(int, seeds)
-                ):
-                    yield Cell(command, (*first, *overrides), (heading,), row.not_runnable, tuple(seeds))
-                case _:
-                    self._problems.append(f"{where}: expected {_PART}, got {part!r}")
+            part = _Part(part) if isinstance(part, list) else part
+            overrides = () if part.not_runnable else (*first, *(part.overrides or ()))
+            reason = part.not_runnable or row.not_runnable
+            yield Cell(command, overrides, (heading,), reason, tuple(part.seeds or ()))
 
-    def _published(self, numbers: object, path: str) -> dict[str, float | str]:
+    def _published(self, numbers: Any, path: str) -> dict[str, float | str]:
         if isinstance(numbers, list) and len(numbers) == len(self._columns):
             numbers = dict(zip(self._columns, numbers, strict=True))
         if not isinstance(numbers, Mapping | None):
             shape = f"numbers for all {len(self._columns)} columns in their order, or by heading"
-            self._problems.append(f"{path}: expected {shape}, got {numbers!r}")
+            self.problems.append(f"{path}: expected {shape}, got {numbers!r}")
             return {}
-        found = {}
-        for heading, value in (numbers or {}).items():
-            if value is None or not self._known(path, heading):
-                continue
-            kind = str if self._columns[heading].printed else int | float
-            if isinstance(value, bool) or not isinstance(value, kind):
-                wanted = "text" if kind is str else "a number"
-                self._problems.append(f"{path}.{heading}: expected {wanted}, got {value!r}")
-                continue
-            found[heading] = value
-        return found
+        self._known(path, numbers or ())
+        return {heading: value for heading, value in (numbers or {}).items() if value is not None}
 
-    def _keys(self, paths: Plain, path: str) -> dict[str, tuple[str, ...]]:
-        self._known(path, *paths)
-        return {
-            heading: tuple(where) if isinstance(where, list) else (str(where),)
-            for heading, where in paths.items()
-        }
-
-    def _known(self, path: str, *headings: object) -> bool:
-        """Whether these are columns; a fault is noted for each that is not."""
-        columns = [*self._columns]  # a heading may be anything, also what has no hash
-        wrong = [heading for heading in headings if heading not in columns]
-        for heading in wrong:
-            near = nearest(str(heading), columns)
-            self._problems.append(f"{path}: no column {heading!r}{near} (there are: {', '.join(columns)})")
-        return not wrong
-
-
-def _are(kind: type, values: list[object]) -> bool:
-    return all(type(value) is kind for value in values)
+    def _known(self, path: str, headings: Iterable[object], *, dotted: bool = False) -> None:
+        """Note a fault for each heading that is no column."""
+        columns = [*self._columns]
+        for heading in headings:
+            if heading not in columns:
+                where = f"{path}.{heading}" if dotted else path
+                near = nearest(str(heading), columns)
+                self.problems.append(
+                    f"{where}: no column {heading!r}{near} (there are: {', '.join(columns)})"
+                )
 
 
 @dataclass(frozen=True)
@@ -460,10 +391,10 @@ class Scale:
 
 @dataclass
 class _Scale:
-    title: str = option(unit="what is reduced, in words")
-    train: list[str] | None = option(None, unit="overrides")
-    evaluate: list[str] | None = option(None, unit="overrides")
-    seeds: list[int] | None = option(None, unit="of the runs; null: those of the table")
+    title: str
+    train: list[str] | None = None
+    evaluate: list[str] | None = None
+    seeds: list[int] | None = None
 
 
 def scales(conf: Path | None = None) -> list[str]:
@@ -477,42 +408,16 @@ def load_scale(name: str, conf: Path | None = None) -> Scale:
     Raises:
         ConfigError: if there is none of that name, or with every fault of its file.
     """
-    known = scales(conf)
-    if name not in known:
-        there = ", ".join(known) or "none"
-        raise ConfigError(f"--scale: no reduced setting {name!r}{nearest(name, known)} (there are: {there})")
+    _refuse_unknown("--scale: no reduced setting", name, scales(conf))
     where = f"scale/{name}.yaml"
-    file, problems = _checked(_Scale, (conf or presets.folder()) / where, where)
-    if file is None:
-        raise ConfigError([f"{where}: {problem}" for problem in problems])
-    train, evaluate = (tuple(overrides or ()) for overrides in (file.train, file.evaluate))
+    file = _checked(_Scale, (conf or presets.folder()) / where, where)
+    train, evaluate = tuple(file.train or ()), tuple(file.evaluate or ())
     return Scale(name, file.title, train, evaluate, tuple(file.seeds or ()))
 
 
-_PLACE = "dataset.path"  # where files are; data sets declare their options themselves
-_MODELS = ("backbone.name", "model")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What applies to every run beside its row's overrides: a reduced setting or None, and more overrides."""
-
-    scale: Scale | None = None
-    extra: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The name of the reduced setting; empty for none."""
-        return "" if self.scale is None else self.scale.name
-
-    @property
-    def changes(self) -> tuple[str, ...]:
-        """The overrides that make a run differ from the paper's."""
-        return tuple(override for override in self.extra if _changes(override))
-
-
-def _changes(override: str) -> bool:
+def changes(override: str) -> bool:
+    """Whether an override makes a run differ from the paper's; a folder is a copy of the model of the row."""
     key, _, value = override.lstrip("+~").partition("=")
-    if key in _MODELS:  # a folder is taken for a copy of the model that the row names
+    if key in ("backbone.name", "model"):
         return not expanded(value.strip("'\"")).is_dir()
-    return key != _PLACE and decides(key) == "what"
+    return key != "dataset.path" and decides(key) == "what"  # data sets declare their options themselves

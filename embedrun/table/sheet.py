@@ -10,7 +10,7 @@ from typing import Literal
 from embedrun.console import decimals, number
 from embedrun.evaluation.seeds import Spread
 from embedrun.table.cells import Slot
-from embedrun.table.preset import Column, Row, Scale, Setting, Statistics, Table
+from embedrun.table.preset import Column, Row, Scale, Table, changes
 
 CLEAN = "_clean"  # at the end of a score's key: on the rows that are not in the training data
 _ROUNDING = 1e-9  # a difference may exceed the tolerance by this much
@@ -32,12 +32,9 @@ class Entry:
 
     Args:
         scale: name of the reduced setting; empty for none.
-        row: its group and label.
         paper: the printed number, or fact in words; None for nothing, and in a reduced setting.
-        mean: over the seeds, of what was measured; None for nothing.
-        sd: standard deviation over the seeds, with n - 1; None below two.
-        n: seeds behind the mean.
-        wanted: seeds that were asked for.
+        mean: over the seeds, of what was measured; `sd` is with n - 1, None below two.
+        n: seeds behind the mean, of those `wanted`.
         clean: the mean on rows that are not in the training data, where that is another number.
         difference: mean less paper; None where nothing is compared.
         note: anything else, as why it is not reproducible.
@@ -62,7 +59,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Origin:
-    """The run of a seed, or the file of statistics, from which the numbers of these columns are."""
+    """The run of a seed from which the numbers of these columns are."""
 
     columns: tuple[str, ...]
     seed: int | None
@@ -73,8 +70,8 @@ class Origin:
 class SheetRow:
     """One row, with an entry for each column, in their order.
 
-    `id` is the group, the printed heading above it or empty, and the label. `kind` is that of the row: train,
-    evaluate, quoted, statistics, or runs. `told` is what tells the runs of a row from others, by column.
+    `group` is the printed heading above it, or empty; `kind` is that of a table's row, or runs; `told` is
+    what tells the runs of a row from others, by column.
     """
 
     id: str
@@ -97,16 +94,11 @@ class SheetColumn:
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table.
+    """One table, or with the kind `runs` one of runs that belong to none: without name, source and seeds.
 
     Args:
-        name: as `angle/table4`.
-        source: paper and table; empty for runs that belong to none.
-        kind: table, figure, statistics, or runs.
-        seeds: that were asked for; empty for runs that belong to no table.
         tolerance: of the mark `within`; None where nothing is compared.
         scale: name of the reduced setting; empty for none.
-        scale_title: what is reduced.
         overrides: of every run, beside those of its row.
         commands: that fill what is missing.
         told: columns of words beside the label, which every row has in its `told`.
@@ -135,10 +127,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Counted:
-    """The content of the file of statistics, and in words where it is from (empty without numbers).
-
-    `lacks` says why some or all numbers are missing; empty for nothing.
-    """
+    """The content of the file of statistics, where it is from, and why some or all numbers are missing."""
 
     numbers: Mapping[str, object] = field(default_factory=dict)
     source: str = ""
@@ -151,7 +140,7 @@ def statistic(row: Row, heading: str, content: Mapping[str, object]) -> float | 
     The row's keys are paths, as `splits/train/positive`; several are added up.
     """
     values = []
-    for path in row.keys.get(heading, ()) if row.keys else ():
+    for path in (row.keys or {}).get(heading, ()):
         value: object = content
         for word in path.split("/"):
             value = value.get(word) if isinstance(value, Mapping) else None
@@ -164,42 +153,35 @@ class _Reading:
     """One row of a table and its runs, or for a row of statistics what was counted."""
 
     def __init__(
-        self, table: Table, row: Row, slots: Sequence[Slot], setting: Setting, counted: Counted
+        self, table: Table, row: Row, slots: Sequence[Slot], counted: Counted, *, scale: str, compared: bool
     ) -> None:
         self._table, self._row, self._slots, self._counted = table, row, slots, counted
         self._columns = {column.heading: column for column in table.columns}
-        # Statistics are of data, which no setting of a run changes.
-        own = Setting() if row.kind == "statistics" else setting
-        self._scale, self._compared = own.name, not own.name and not own.changes
+        self._is_counted = row.kind == "statistics"  # of data, which no setting of a run changes
+        self._scale = "" if self._is_counted else scale
+        self._compared = self._is_counted or compared
 
-    def row(self) -> "SheetRow":
+    def row(self) -> SheetRow:
         """The row with its entries, notes and runs."""
-        row, entries = self._row, tuple(self._entry(column) for column in self._table.columns)
-        return SheetRow(
-            id=row.id,
-            label=row.label,
-            group=row.group,
-            kind=row.kind,
-            entries=entries,
-            notes=tuple(self._notes(entries)),
-            origins=tuple(
-                Origin(slot.cell.headings, slot.seed, str(slot.run.path))
-                for slot in self._slots
-                if slot.run is not None
-            ),
+        row, entries = self._row, tuple(map(self._entry, self._table.columns))
+        origins = tuple(
+            Origin(slot.cell.headings, slot.seed, str(slot.run.path))
+            for slot in self._slots
+            if slot.run is not None
         )
+        return SheetRow(row.id, row.label, row.group, row.kind, entries, tuple(self._notes(entries)), origins)
 
-    def _entry(self, column: Column) -> "Entry":
+    def _entry(self, column: Column) -> Entry:
         # A reduced setting is compared with nothing, by a reader's eye neither.
         paper = None if self._scale else self._row.published.get(column.heading)
         spread, clean = self._measured(column)
         before = Spread.of([*self._by_seed(column, "before").values()])
         difference = None
-        if spread is not None and self._compared and column.speed is None:
-            difference = spread.mean - paper if isinstance(paper, int | float) else None
-        lacking = [slot.cell.not_runnable for slot in self._slots_of(column)]
+        if spread is not None and self._compared and column.speed is None and isinstance(paper, int | float):
+            difference = spread.mean - paper
+        lacking = (slot.cell.not_runnable for slot in self._slots_of(column))
         reason = next((f"not reproducible: {why}" for why in lacking if why), "")
-        mark = self._mark(column, paper, difference, reason, is_measured=spread is not None)
+        n = 0 if spread is None else spread.n
         return Entry(
             table=self._table.name,
             scale=self._scale,
@@ -208,12 +190,12 @@ class _Reading:
             paper=paper,
             mean=None if spread is None else spread.mean,
             sd=None if spread is None else spread.sd,
-            n=0 if spread is None else spread.n,
+            n=n,
             wanted=self._wanted(column),
             clean=clean,
             difference=difference,
-            mark=mark,
-            note=reason or self._note(column, 0 if spread is None else spread.n),
+            mark=self._mark(column, paper, difference, n),
+            note=reason or self._note(column, n),
             before=None if before is None else before.mean,
         )
 
@@ -246,7 +228,7 @@ class _Reading:
 
     def _measured(self, column: Column) -> tuple[Spread | None, float | None]:
         """The spread over all rows, and the mean over the clean rows where that differs."""
-        if self._row.kind == "statistics":
+        if self._is_counted:
             value = statistic(self._row, column.heading, self._counted.numbers)
             return (None if value is None else Spread(value, None, 1)), None
         scores, clean = self._by_seed(column, "after"), self._by_seed(column, "clean")
@@ -255,7 +237,7 @@ class _Reading:
 
     def _wanted(self, column: Column) -> int:
         """How many seeds were asked for."""
-        if self._row.kind == "statistics":
+        if self._is_counted:
             return int(column.heading in (self._row.keys or {}))
         seeds = [{slot.seed for slot in self._slots if part in slot.cell.headings} for part in column.parts]
         return len(set.intersection(*seeds))
@@ -264,68 +246,55 @@ class _Reading:
         """The runs behind a column; of a mean or difference, those of all its parts."""
         return [slot for slot in self._slots if {*column.parts} & {*slot.cell.headings}]
 
-    def _mark(
-        self,
-        column: Column,
-        paper: float | str | None,
-        difference: float | None,
-        reason: str,
-        *,
-        is_measured: bool,
-    ) -> "Mark":
+    def _mark(self, column: Column, paper: float | str | None, difference: float | None, n: int) -> Mark:
         if column.printed or self._row.kind == "quoted":
             mark: Mark = "in words" if column.printed else "quoted"
-            return mark if paper is not None else ""
-        if not is_measured:
-            return self._unmeasured(column, reason)
+            return "" if paper is None else mark
+        if n == 0:
+            return self._unmeasured(column)
         if self._scale:
             return "reduced"
         if difference is None:
             return "not compared" if column.speed is not None and paper is not None else "measured"
         return "within" if abs(difference) <= self._table.tolerance + _ROUNDING else "off"
 
-    def _unmeasured(self, column: Column, reason: str) -> "Mark":
-        if reason:
-            return "not reproducible"
-        if self._row.kind == "statistics":
-            return "not run" if self._wanted(column) else ""
+    def _unmeasured(self, column: Column) -> Mark:
         slots = self._slots_of(column)
-        filled = {heading for slot in slots for heading in slot.cell.headings}
-        if not filled >= {*column.parts}:  # the row has nothing there
+        if any(slot.cell.not_runnable for slot in slots):
+            return "not reproducible"
+        if not self._wanted(column):  # the row has nothing there
             return ""
-        return "not measured" if all(slot.run is not None for slot in slots) else "not run"
+        return "not measured" if slots and all(slot.run is not None for slot in slots) else "not run"
 
-    def _note(self, column: Column, seeds: int) -> str:
+    def _note(self, column: Column, n: int) -> str:
         """Why there are fewer numbers than finished runs, or than seeds asked for."""
         slots = self._slots_of(column)
-        finished = sum(slot.run is not None for slot in slots)
-        if not column.of_a_run:
-            is_lacking = not seeds and finished == len(slots) > 0
-            return f"{column.heading}: no seed has all of its parts" if is_lacking else ""
-        if seeds < finished:
+        if column.of_a_run and n < sum(slot.run is not None for slot in slots):
             return f"{column.heading}: a run has no such number"
-        return f"{column.heading}: {seeds} of {len(slots)} seeds" if 0 < seeds < len(slots) else ""
+        is_part = column.of_a_run and 0 < n < len(slots)
+        return f"{column.heading}: {n} of {len(slots)} seeds" if is_part else ""
 
-    def _notes(self, entries: "Sequence[Entry]") -> list[str]:
+    def _notes(self, entries: Sequence[Entry]) -> Iterator[str]:
         """The notes on the whole row."""
         row, counted = self._row, self._counted
-        notes = [row.note] if row.note else []
+        if row.note:
+            yield row.note
         if row.source != self._table.source:
-            notes.append(f"Numbers of {row.source}")
-        notes += _left_open(row.unspecified or ())
+            yield f"Numbers of {row.source}"
+        yield from _left_open(row.unspecified or ())
         if any(slot.others for slot in self._slots):
-            notes.append("Of several finished runs of one configuration and seed, the newest counts")
+            yield "Of several finished runs of one configuration and seed, the newest counts"
         missing = [slot for slot in self._slots if slot.run is None]
         unfinished = {slot.state: slot.unfinished for slot in missing}
-        notes += [f"A run is {state}: {run.path}" for state, run in unfinished.items() if run is not None]
-        why = "what it has read or starts from has changed"
-        old = [run for slot in missing if (run := slot.passed_over) is not None]
-        notes += [f"Not counted: {run.other_code or why} since {run.path}" for run in old]
-        if row.kind == "statistics":
-            lacks = counted.lacks if any(entry.mark == "not run" for entry in entries) else ""
-            source = f"Counted in {counted.source}" if counted.source else ""
-            notes += [text for text in (source, lacks) if text]
-        return notes
+        yield from (f"A run is {state}: {run.path}" for state, run in unfinished.items() if run is not None)
+        for slot in missing:
+            if (run := slot.passed_over) is not None:
+                why = run.other_code or "what it has read or starts from has changed"
+                yield f"Not counted: {why} since {run.path}"
+        if self._is_counted and counted.source:
+            yield f"Counted in {counted.source}"
+        if self._is_counted and counted.lacks and any(entry.mark == "not run" for entry in entries):
+            yield counted.lacks
 
 
 def _left_open(lines: Sequence[str]) -> list[str]:
@@ -349,8 +318,15 @@ def sheet_of(
     """
     by_row = {row.id: [slot for slot in slots if slot.row.id == row.id] for row in table.rows}
     counted = counted or Counted()
-    setting = Setting(scale, tuple(extra)) if slots else Setting()  # a table without runs has none
-    rows = [_Reading(table, row, by_row[row.id], setting, counted).row() for row in table.rows]
+    if not slots:  # a table without runs
+        scale, extra = None, ()
+    name, changed = scale.name if scale else "", list(filter(changes, extra))
+    compared = not name and not changed
+    rows = [
+        _Reading(table, row, by_row[row.id], counted, scale=name, compared=compared).row()
+        for row in table.rows
+    ]
+    rest = [*(["--scale", name] if name else []), *extra]
     return Sheet(
         name=table.name,
         title=table.title,
@@ -360,31 +336,26 @@ def sheet_of(
         rows=tuple(rows),
         seeds=tuple(sorted({slot.seed for slot in slots})),
         tolerance=table.tolerance,
-        scale=setting.name,
-        scale_title="" if setting.scale is None else setting.scale.title,
-        overrides=setting.extra,
-        notes=tuple(_notes(table, setting, slots)),
-        commands=tuple(_commands(table, by_row, rows, tuple(default) or table.seeds, setting)),
+        scale=name,
+        scale_title=scale.title if scale else "",
+        overrides=tuple(extra),
+        notes=tuple(_notes(table, [] if name else changed, slots)),
+        commands=tuple(_commands(table, by_row, rows, tuple(default) or table.seeds, rest)),
     )
 
 
-def _notes(table: Table, setting: Setting, slots: Sequence[Slot]) -> Iterator[str]:
+def _notes(table: Table, changed: Sequence[str], slots: Sequence[Slot]) -> Iterator[str]:
     if table.note:
         yield table.note
     yield from _left_open(table.unspecified)
-    if setting.changes and not setting.name:
-        yield f"Run with {', '.join(setting.changes)}: compared with nothing"
-    yield from _other_data(slots)
-
-
-def _other_data(slots: Sequence[Slot]) -> list[str]:
-    """A note for each data set whose rows differ between the runs."""
+    if changed:
+        yield f"Run with {', '.join(changed)}: compared with nothing"
     seen: dict[str, set[str]] = {}
     for slot in slots:
         for name, mark in (slot.run.data if slot.run is not None else {}).items():
             seen.setdefault(name, set()).add(mark)
-    names = ", ".join(sorted(name for name, marks in seen.items() if len(marks) > 1))
-    return [f"The runs have read different rows of {names}"] if names else []
+    if names := ", ".join(sorted(name for name, marks in seen.items() if len(marks) > 1)):
+        yield f"The runs have read different rows of {names}"
 
 
 def _digits(column: Column, rows: Sequence[SheetRow]) -> int:
@@ -402,49 +373,42 @@ def _commands(
     by_row: Mapping[str, Sequence[Slot]],
     rows: Sequence[SheetRow],
     default: Sequence[int],
-    setting: Setting,
+    rest: Sequence[str],
 ) -> list[str]:
     """The command lines that fill what is missing.
 
     `reproduce` itself runs what a missing run starts from or scores, not what makes the data that a row
     reads: that comes first. `by_row` has the runs that the table asks for by id of their row; `default` are
-    the seeds that `reproduce` takes by default.
+    the seeds that `reproduce` takes by default, `rest` are its last words.
     """
-    missing = [row for row in rows if row.kind != "statistics" and _is_missing(by_row[row.id])]
-    found = [row.before for row in table.rows if row.before and row.id in {row.id for row in missing}]
+    missing = [row for row in table.rows if any(map(_is_missing, by_row[row.id]))]
+    commands = [row.before for row in missing if row.before]
     words = ["embedrun", "reproduce", table.name]
     slots = [slot for row in missing for slot in by_row[row.id]]
     seeds = {slot.seed for slot in slots}
     if seeds != {seed for slot in slots for seed in slot.cell.seeds or default}:
         words += ["--seeds", ",".join(map(str, sorted(seeds)))]
-    rest = [*(["--scale", setting.name] if setting.name else []), *setting.extra]
-    if missing and len(missing) == sum(map(bool, by_row.values())):
-        one = f"  # one row: --only {shlex.quote(_unique(table, missing[0]))}" if len(missing) > 1 else ""
-        found.append(shlex.join([*words, *rest]) + one)
-        missing = []
-    found += [shlex.join([*words, "--only", _unique(table, row), *rest]) for row in missing]
-    lacking = any(row.kind == "statistics" and _has_gaps(row) for row in rows)
-    return [*found, *(_counting(table, table.statistics) if lacking and table.statistics is not None else ())]
+    # A label that several rows have names none of them.
+    labels = [row.label if len(table.find(row.label)) == 1 else row.id for row in missing]
+    if len(missing) < sum(map(bool, by_row.values())):
+        commands += [shlex.join([*words, "--only", label, *rest]) for label in labels]
+    elif missing:
+        only = f"  # one row: --only {shlex.quote(labels[0])}" if len(missing) > 1 else ""
+        commands.append(shlex.join([*words, *rest]) + only)
+    gaps = [entry for row in rows if row.kind == "statistics" for entry in row.entries]
+    if table.statistics is not None and any(entry.mark == "not run" for entry in gaps):
+        commands += _counting(table.name, table.statistics.command)
+    return commands
 
 
-def _counting(table: Table, statistics: Statistics) -> list[str]:
-    """The commands that write the file of statistics, and that make the table from it."""
-    words = (word.partition("=") for word in shlex.split(statistics.command))
-    given = {name: value for name, _, value in words}
-    reading = ["embedrun", "table", table.name, "--data-dir", given.get("output", "DIR")]
+def _counting(table: str, command: str) -> list[str]:
+    """The command that writes the file of statistics, and the one that makes the table from it."""
+    given = dict(word.split("=", 1) for word in shlex.split(command) if "=" in word)
+    reading = ["embedrun", "table", table, "--data-dir", given.get("output", "DIR")]
     if "tokenizer" in given:
         reading += ["--tokenizer", given["tokenizer"]]
-    return [statistics.command, shlex.join(reading)]
+    return [command, shlex.join(reading)]
 
 
-def _is_missing(slots: Sequence[Slot]) -> bool:
-    return any(slot.run is None and slot.cell.not_runnable is None for slot in slots)
-
-
-def _has_gaps(row: SheetRow) -> bool:
-    return any(entry.mark == "not run" for entry in row.entries)
-
-
-def _unique(table: Table, row: SheetRow) -> str:
-    """The label where no other row has it, else the id."""
-    return row.label if len(table.find(row.label)) == 1 else row.id
+def _is_missing(slot: Slot) -> bool:
+    return slot.run is None and slot.cell.not_runnable is None

@@ -91,7 +91,9 @@ def test_a_reduced_setting_is_marked_in_runs_and_table_and_fills_no_other(reprod
 
 
 def test_a_second_stage_starts_from_the_first_of_the_same_seed_and_setting(reproduce, jobs):
-    code, _, err = reproduce("raoe/table1", "--only", "BERT-base/RAOE-S2", "--seeds", "1,2")
+    code, _, err = reproduce(
+        "raoe/table1", "--only", "BERT-base/RAOE-S2", "--seeds", "1,2", "training.max_steps=7"
+    )  # an override: only this row is printed
     assert code == 0, err
     assert [(job.config["name"], job.config["seed"]) for job in jobs.started] == [
         ("raoe_s1_bert", 1),

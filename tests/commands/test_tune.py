@@ -7,11 +7,10 @@ import pytest
 
 from embedrun.commands import tune
 from embedrun.errors import ConfigError
-from embedrun.study.tune import plan as tune_data
-from embedrun.study.tune import study, trial
-from embedrun.study.tune.study import Ended
 
-pytest.importorskip("optuna")
+study = pytest.importorskip("embedrun.study.trials")  # skipped without optuna
+trial = pytest.importorskip("embedrun.study.tune")
+Ended = study.Ended
 QUICK = "+experiment=quickstart"
 LR, SIZE = "training.lr=loguniform(1e-4,1e-2)", "training.batch_size=choice(16,32)"
 METRIC = "toy_dev/spearman"
@@ -31,7 +30,7 @@ def trials(monkeypatch):
         return Ended(METRIC, rate)
 
     monkeypatch.setattr(trial, "train", train)
-    monkeypatch.setattr(tune_data, "marks", lambda _: {"toy/train": ["a"]})
+    monkeypatch.setattr(trial, "marks", lambda _: {"toy/train": ["a"]})
     monkeypatch.setattr(study, "POLL", 0.01)
     return started
 
@@ -69,7 +68,7 @@ def test_the_same_command_resumes_the_study_and_other_options_or_rows_are_refuse
     assert f"trial 1 (2 of 2): {METRIC} 0.0" in said
     with pytest.raises(ConfigError, match="seed: 42 -> 3 since study s began"):
         ran(LR, "seed=3")
-    monkeypatch.setattr(tune_data, "marks", lambda _: {"toy/train": ["b"]})
+    monkeypatch.setattr(trial, "marks", lambda _: {"toy/train": ["b"]})
     with pytest.raises(ConfigError, match="toy/train: is not what study s began with"):
         ran(LR)
 

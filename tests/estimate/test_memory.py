@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel
 from embedrun.backbone import adapter
 from embedrun.backbone.shape import CONFIGS, Linear, Shape, size_of
 from embedrun.config import AdapterConfig, BackboneConfig, GpuConfig, PoolingConfig, TrainingConfig
-from embedrun.estimate import RowTokens, Step, adapter_weights, estimate, price
+from embedrun.estimate import RowTokens, adapter_weights, estimate, price
 from embedrun.files import Plain
 from embedrun.loss.terms import Pass
 
@@ -39,9 +39,7 @@ MODERN = {
 }
 
 
-def step(**changes) -> Step:
-    plain = {"texts": 8, "length": 32, "half": False, "attention": "sdpa", "gradient_checkpointing": False}
-    return Step(**{**plain, **changes})
+STEP = {"texts": 8, "length": 32}
 
 
 def kept(config, options=None) -> int:
@@ -71,17 +69,17 @@ def kept(config, options=None) -> int:
 def test_activations_are_within_a_sixth_of_what_a_real_model_keeps(config):
     size = size_of(config)
     assert size is not None
-    assert estimate(size, step(), trained=0).activations == pytest.approx(kept(config), rel=1 / 6)
+    assert estimate(size, **STEP, trained=0)["activations"] == pytest.approx(kept(config), rel=1 / 6)
 
 
 def test_weights_gradients_and_moments_are_counted_by_hand():
     size = size_of(BERT)
     assert size is not None
-    found = estimate(size, step(), trained=1000)
-    assert (found.weights, found.gradients, found.optimizer) == (4 * size.weights, 4000, 8000)
-    in_half = estimate(size, step(half=True), trained=1000)
-    assert in_half.weights == 4 * size.weights + 2 * size.matrices  # autocast's copies
-    assert estimate(size, step(half=True), trained=1000, dtype_bytes=2).weights == 2 * size.weights
+    found = estimate(size, **STEP, trained=1000)
+    assert (found["weights"], found["gradients"], found["optimizer"]) == (4 * size.weights, 4000, 8000)
+    in_half = estimate(size, **STEP, half=True, trained=1000)
+    assert in_half["weights"] == 4 * size.weights + 2 * size.matrices  # autocast's copies
+    assert estimate(size, **STEP, half=True, trained=1000, dtype_bytes=2)["weights"] == 2 * size.weights
 
 
 def test_weights_in_four_bits_take_half_a_byte_and_their_scales():
@@ -89,7 +87,7 @@ def test_weights_in_four_bits_take_half_a_byte_and_their_scales():
     assert size is not None
     rest = 4 * (size.weights - size.matrices)
     double, single = (AdapterConfig(quantize="nf4", double_quantize=one) for one in (True, False))
-    found = [estimate(size, step(), trained=0, adapter=one).weights - rest for one in (double, single)]
+    found = [estimate(size, **STEP, trained=0, adapter=one)["weights"] - rest for one in (double, single)]
     # A scale for 64 numbers: 4 bytes, or 1 byte and 4 bytes for 256 scales.
     assert found[0] == pytest.approx(size.matrices * (0.5 + 1 / 64 + 4 / (64 * 256)), abs=1)
     assert found[1] == pytest.approx(size.matrices * (0.5 + 4 / 64), abs=1)
@@ -102,8 +100,8 @@ def test_an_adapter_has_a_row_and_a_column_for_each_rank():
 def test_checkpointing_keeps_one_layer_and_the_input_of_each():
     size = size_of(BERT)
     assert size is not None
-    whole = estimate(size, step(), trained=0).activations
-    less = estimate(size, step(gradient_checkpointing=True), trained=0).activations
+    whole = estimate(size, **STEP, trained=0)["activations"]
+    less = estimate(size, **STEP, checkpointing=True, trained=0)["activations"]
     assert less == whole // 4 + 8 * 32 * 4 * 4 * 64  # texts, tokens, layers, bytes, width
 
 

@@ -127,7 +127,7 @@ def test_what_looks_like_a_formula_is_text_and_a_number_stays_one(value, written
 def test_several_columns_are_a_line_each_for_paper_ours_and_difference():
     layout = laid_out(sheet(row("first", entry(), missing(column="B", paper=None)), headings=("A", "B")))
     assert layout.heading == ("row", "what", "A", "B", "n", "mark")
-    assert [line.cells for line in layout.lines] == [
+    assert list(layout.lines) == [
         ("first", "paper", "80.00", "-", "", ""),
         ("", "ours", "79.50 ± 0.25", "-", "3", ""),
         ("", "difference", "-0.50", "-", "", "1 within, 1 not run"),

@@ -9,7 +9,7 @@ import pytest
 
 from embedrun.table import Table, load
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
-from embedrun.table.of_paper import Point, Source, counted, points
+from embedrun.table.of_paper import Point, counted, points
 from embedrun.table.sheet import sheet_of
 
 
@@ -55,7 +55,7 @@ def test_lengths_are_counted_in_tokens(store: Path, tmp_path: Path):
         ]
         with gzip.open(store / "github_issues" / f"{split}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
-    found = counted(load("angle/figure3"), Source(store, tmp_path, tmp_path / "plots"))
+    found = counted(load("angle/figure3"), store, tokenizer=tmp_path, plots=tmp_path / "plots")
     sheet = sheet_of(load("angle/figure3"), [], counted=found)
     # 2 of 4 texts have more than 512 tokens.
     assert [entry.mean for entry in sheet.rows[0].entries] == [50, 0, 0]
@@ -80,7 +80,7 @@ def test_scores_are_counted_by_label_in_an_annotation_or_in_the_store(
 ):
     scored(store / inside)
     table = load("raoe/figure1")
-    found = counted(table, Source(store, plots=tmp_path / "plots"))
+    found = counted(table, store, plots=tmp_path / "plots")
     sheet = sheet_of(table, find_slots(table, Runs([]), lambda cell: None), counted=found)  # type: ignore[arg-type]
     assert [entry.mean for row in sheet.rows for entry in row.entries] == [2, 0.75, 1, 0, 1, -0.5, 4, None]
     assert (tmp_path / "plots" / "raoe_figure1.png").is_file()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import ConfigError
-from embedrun.study.tune.plan import TunePlan, marks, plan_tune
+from embedrun.study.tune import TunePlan, marks, plan_tune
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 

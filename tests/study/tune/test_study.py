@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import ConfigError, RunFailed
-from embedrun.study.tune import study as tune_study
-from embedrun.study.tune.distributions import Searched, split
-from embedrun.study.tune.study import Claim, Ended, Study
-from embedrun.study.tune.trial import search
+from embedrun.study import trials as tune_trials
+from embedrun.study.distributions import Searched, split
+from embedrun.study.trials import Claim, Ended, Study
+from embedrun.study.tune import search
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
-pytest.importorskip("optuna")
 X = ("x=uniform(0,1)",)
 SMALL = ("x=choice(a,b,c)", "y=int(1,2)")  # six combinations
 METRIC = "toy_dev/spearman"
@@ -21,7 +20,7 @@ METRIC = "toy_dev/spearman"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(tune_study, "POLL", 0.01)
+    monkeypatch.setattr(tune_trials, "POLL", 0.01)
 
 
 def searched(*overrides: str) -> list[Searched]:
@@ -51,7 +50,7 @@ def nothing() -> None:
 
 def killed(study: Study, wanted: int) -> Claim:
     """Claim a trial and die: the trial is running, and nobody holds it."""
-    claim = study.claim(wanted, lambda _: None)
+    claim = study.claim(wanted)
     assert claim is not None
     claim.lock.release()
     return claim

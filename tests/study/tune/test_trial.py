@@ -10,13 +10,12 @@ import pytest
 from job_scripts import be_script
 
 from embedrun.files import Lock
-from embedrun.study.tune.distributions import split
-from embedrun.study.tune.study import Claim, Ended, Row, Study
-from embedrun.study.tune.trial import search, table, to_csv, train
+from embedrun.study.distributions import split
+from embedrun.study.trials import Claim, Ended, Row, Study
+from embedrun.study.tune import search, table, to_csv, train
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
-pytest.importorskip("optuna")
 METRIC = "toy_dev/spearman"
 # A run of two dev scores, beside other metrics, as a child leaves it.
 METRICS = [

@@ -4,20 +4,23 @@ import itertools
 import math
 import time
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from embedrun.console import clean
+import numpy as np
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from embedrun.console import clean, say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Lock, Plain, unwritable
 from embedrun.runs.reading import SAME_CODE, as_text
-from embedrun.study.tune.distributions import Searched
-
-if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial, Trial
+from embedrun.study.distributions import Searched
 
 _DRAWS = 50  # proposals that may all have been tried before; only a small search space needs more than one
 _MOST = 100_000  # combinations of values that are listed to find those that are left
@@ -25,14 +28,7 @@ POLL = 1.0  # seconds between checks of the trials of other processes
 _STARTUP = 5  # finished trials before any is pruned: a median of fewer means little
 _WIDTH = 60  # characters of an option's value in a message
 _REASON = 300  # characters of a failed trial's message that the journal keeps
-# optuna's states in the words of this package.
-_STATES = {
-    "COMPLETE": "finished",
-    "PRUNED": "pruned",
-    "FAIL": "failed",
-    "RUNNING": "running",
-    "WAITING": "waiting",
-}
+_STATES = {"COMPLETE": "finished", "FAIL": "failed"}  # optuna's; the others are words already
 
 
 @dataclass(frozen=True)
@@ -47,15 +43,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class Row:
-    """The record of one trial.
+    """The record of one trial: finished, pruned, failed, running or waiting.
 
-    Args:
-        number: from 0.
-        state: finished, pruned, failed, running or waiting.
-        score: the best dev score; of a pruned trial the last one.
-        values: by option.
-        seconds: duration of its last attempt; None while it runs.
-        reason: why it failed.
+    `score` is the best dev score, of a pruned trial the last one; `values` are by option; `seconds` is the
+    duration with all attempts, and `reason` says why it failed.
     """
 
     number: int
@@ -73,38 +64,29 @@ class Claim:
     began the trial, `number` counts trials from 0, and `values` are by option.
     """
 
-    def __init__(self, trial: "Trial", lock: Lock, *, again: bool) -> None:
+    def __init__(self, trial: optuna.Trial, lock: Lock, *, again: bool) -> None:
         self.trial, self.lock, self.again = trial, lock, again
         self.number: int = trial.number
-        self.began = time.monotonic()
         self.values: dict[str, Any] = dict(trial.params)
-        self._known = set(trial.study.trials[self.number].intermediate_values)
+        self._reported = set(trial.study.trials[self.number].intermediate_values)  # by an earlier attempt
 
     def report(self, step: int, score: float) -> bool:
         """Record a dev score as it arrives; true if the trial does worse than the median of the others."""
-        if step in self._known:  # by an earlier attempt
+        if step in self._reported:
             return False
-        self._known.add(step)
+        self._reported.add(step)
         self.trial.report(score, step)
         return self.trial.should_prune()
 
-    def is_hopeless(self) -> bool:
-        """Whether the dev scores of an earlier attempt are such that the trial must be pruned."""
-        return bool(self._known) and self.trial.should_prune()
-
 
 def propose(
-    trials: "Sequence[FrozenTrial]", searched: Sequence[Searched], *, seed: int, number: int, lowest: bool
+    trials: Sequence[FrozenTrial], searched: Sequence[Searched], *, seed: int, number: int, lowest: bool
 ) -> dict[str, Any] | None:
     """Values that no trial has had, from a tree-structured Parzen estimator; None where all have been tried.
 
-    The sampler is seeded for each trial with `seed`, of the search, and `number`, of the trial: a search that
-    was killed proposes what it would have proposed, and two workers propose different values. `trials` are
-    optuna's, including running ones.
+    The sampler is seeded with `seed`, of the search, and `number`, of the trial: a search that was killed
+    proposes what it would have proposed, and two workers propose different values.
     """
-    import numpy as np
-    import optuna
-
     tried = {_key(trial.params) for trial in trials}
     left = _untried(searched, tried)
     if left == []:
@@ -117,14 +99,14 @@ def propose(
             # Options are sampled jointly; running trials count as bad, so that they are not proposed again.
             sampler=optuna.samplers.TPESampler(seed=state, multivariate=True, constant_liar=True),
         )
-        memory.add_trials([trial for trial in trials if trial.state != optuna.trial.TrialState.WAITING])
+        memory.add_trials([trial for trial in trials if trial.state != TrialState.WAITING])
         for _ in range(_DRAWS):
-            drawn = memory.ask()
-            values = {option.name: option.rounded(option.suggest(drawn)) for option in searched}
+            drawn = memory.ask({option.name: option.distribution for option in searched})
+            values = {option.name: option.rounded(drawn.params[option.name]) for option in searched}
             if _key(values) not in tried:
                 return values
-            memory.tell(drawn, state=optuna.trial.TrialState.FAIL)
-    return None if left is None else left[0]
+            memory.tell(drawn, state=TrialState.FAIL)
+    return left[0] if left else None
 
 
 def _key(values: Plain) -> Hashable:
@@ -136,13 +118,15 @@ def _untried(searched: Sequence[Searched], tried: set[Hashable]) -> list[dict[st
     every = [values for option in searched if (values := option.every()) is not None]
     if len(every) < len(searched) or math.prod(map(len, every)) > _MOST:
         return None
-    names = [option.name for option in searched]
-    combinations = (dict(zip(names, values, strict=True)) for values in itertools.product(*every))
+    combinations = (
+        dict(zip((option.name for option in searched), values, strict=True))
+        for values in itertools.product(*every)
+    )
     return [values for values in combinations if _key(values) not in tried]
 
 
 class Study:
-    """A study in its folder, new or resumed.
+    """A study in its folder, new or resumed: optuna's journal, and a lock file for each running trial.
 
     `prunes` is whether trials that do worse than the median are stopped early, `lowest` whether a lower score
     is better.
@@ -155,20 +139,16 @@ class Study:
     def __init__(
         self, folder: Path, searched: Sequence[Searched], *, seed: int, lowest: bool, prunes: bool
     ) -> None:
-        import optuna
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
-
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.lowest = folder, lowest
-        self._searched, self._seed = tuple(searched), seed
-        if why := unwritable(folder / ".locks"):
+        self._searched, self._seed, self._locks = tuple(searched), seed, folder / ".locks"
+        if why := unwritable(self._locks):
             raise ConfigError(f"--study: {why}; start the search in another folder")
-        (folder / ".locks").mkdir(parents=True, exist_ok=True)
-        self._claiming = Lock(folder / ".locks" / "study")
+        self._locks.mkdir(parents=True, exist_ok=True)
+        self._claiming = Lock(self._locks / "study")
         journal = folder / "journal.log"
         # optuna's own locks are files that a killed process leaves behind, and the next one waits for.
-        lock = Lock(folder / ".locks" / "journal")
+        lock = Lock(self._locks / "journal")
         with self._claiming:
             with lock:
                 _end_at_a_line(journal)
@@ -178,7 +158,6 @@ class Study:
                     study_name=folder.name,
                     storage=self._storage,
                     direction="minimize" if lowest else "maximize",
-                    sampler=optuna.samplers.TPESampler(seed=seed),
                     pruner=optuna.pruners.MedianPruner(_STARTUP) if prunes else optuna.pruners.NopPruner(),
                     load_if_exists=True,
                 )
@@ -197,26 +176,29 @@ class Study:
         Raises:
             ConfigError: with every option, or else with all data and models, that have changed.
         """
-        wanted = {**options, **{option.name: option.text for option in self._searched}}
+        now = {**options, **{option.name: option.text for option in self._searched}}
         with self._claiming:
-            began = self._began_with("options", wanted)
-            problems = [
-                f"{key}: {as_text(began.get(key), _WIDTH)} -> {as_text(wanted.get(key), _WIDTH)} since "
-                f"study {self.folder.name} began; change it back, or name another study with --study"
-                for key in {**began, **wanted}
-                if began.get(key) != wanted.get(key)
-            ]
-            if problems:
-                raise ConfigError(problems)
-            began = self._began_with("data", data)
+            began = self._began_with("options", now)
+            other = {key: None for key in {**began, **now} if began.get(key) != now.get(key)}
+            marks = {} if other else self._began_with("data", data)
         problems = [
+            f"{key}: {as_text(began.get(key), _WIDTH)} -> {as_text(now.get(key), _WIDTH)} since "
+            f"study {self.folder.name} began; change it back, or name another study with --study"
+            for key in other
+        ] or [
             f"{name}: is not what study {self.folder.name} began with; restore it, or name another study "
             "with --study"
-            for name, marks in data.items()
-            if [SAME_CODE.get(mark, mark) for mark in began.get(name, marks)] != marks
+            for name, mark in data.items()
+            if [SAME_CODE.get(one, one) for one in marks.get(name, mark)] != mark
         ]
         if problems:
             raise ConfigError(problems)
+
+    def _began_with(self, what: str, now: Plain) -> Plain:
+        """What the study recorded when it began; `now` is recorded where nothing is."""
+        if what not in self._study.user_attrs:
+            self._study.set_user_attr(what, dict(now))
+        return self._study.user_attrs[what]
 
     @property
     def metric(self) -> str | None:
@@ -225,14 +207,13 @@ class Study:
 
     def rows(self) -> list[Row]:
         """All trials, in the order in which they began."""
-        names = [option.name for option in self._searched]
         return [
             Row(
                 trial.number,
-                _STATES[trial.state.name],
+                _STATES.get(trial.state.name, trial.state.name.lower()),
                 trial.value,
-                {name: trial.params[name] for name in names if name in trial.params},
-                trial.user_attrs.get("seconds"),
+                trial.params,
+                None if trial.duration is None else round(trial.duration.total_seconds(), 3),
                 trial.user_attrs.get("reason"),
             )
             for trial in self._study.get_trials(deepcopy=False)
@@ -240,61 +221,77 @@ class Study:
 
     def done(self) -> int:
         """Number of finished and pruned trials, which are those that count."""
-        return sum(1 for row in self.rows() if row.state in ("finished", "pruned"))
-
-    def best(self) -> Row | None:
-        """The finished trial with the best score; the first of equals."""
-        return next(iter(self.ranking()), None)
+        return sum(row.state in ("finished", "pruned") for row in self.rows())
 
     def ranking(self) -> list[Row]:
-        """The finished trials, the best first."""
+        """The finished trials, the best first; the first of equals before the others."""
         finished = [row for row in self.rows() if row.state == "finished" and row.score is not None]
         return sorted(finished, key=lambda row: (row.score or 0) * (1 if self.lowest else -1))
 
-    def claim(self, wanted: int, waits: Callable[[list[int]], None]) -> Claim | None:
+    def best(self) -> Row | None:
+        """The finished trial with the best score."""
+        return next(iter(self.ranking()), None)
+
+    def claim(self, wanted: int) -> Claim | None:
         """The next trial to run; None once `wanted` trials are finished or pruned, or all values are tried.
 
         A trial that a dead process left is resumed before a new one is proposed. While the trials that other
-        processes run would make up the number wanted, this waits, since one of them may fail or be killed;
-        `waits` is then called once with their numbers.
+        processes run would make up the number wanted, this waits, since one of them may fail or be killed.
         """
         said = False
         while True:
             with self._claiming:
-                claim, busy = self._next(wanted)
-            if claim is not None or not busy:
+                claim, running = self._next(wanted)
+            if claim is not None or not running:
                 return claim
             if not said:
-                waits(busy)
-                said = True
+                which = ", ".join(map(str, running))
+                say(f"waiting for trials that other processes run: {which}; Ctrl-C leaves them to these")
+            said = True
             time.sleep(POLL)
+
+    def _next(self, wanted: int) -> tuple[Claim | None, list[int]]:
+        """A trial for this process, or the numbers of those to wait for; the study must be locked."""
+        trials, states = self._study.get_trials(deepcopy=False), [row.state for row in self.rows()]
+        done = self.done()
+        running = [number for number, state in enumerate(states) if state == "running"]
+        if done >= wanted:
+            return None, []
+        for number in running:
+            lock = self._lock(number)
+            if lock.acquire(wait=False):  # its process is dead
+                # Keeps what is stored of the trial; optuna's own way would be a new one with its values.
+                study = self._storage.get_study_id_from_name(self.folder.name)
+                stored = self._storage.get_trial_id_from_study_id_trial_number(study, number)
+                return Claim(optuna.Trial(self._study, stored), lock, again=True), []
+        if done + len(running) >= wanted:
+            return None, running
+        if "waiting" not in states:
+            values = propose(trials, self._searched, seed=self._seed, number=len(trials), lowest=self.lowest)
+            if values is None:
+                return None, running
+            self._study.enqueue_trial(values)
+        trial = self._study.ask({option.name: option.distribution for option in self._searched})
+        lock = self._lock(trial.number)
+        lock.acquire()
+        return Claim(trial, lock, again=False), []
+
+    def _lock(self, number: int) -> Lock:
+        return Lock(self._locks / f"trial-{number:04d}")
 
     def finish(self, claim: Claim, ended: Ended) -> Ended:
         """Record how a trial ended, and release it; returns that, or a failure if its score is unusable."""
-        from optuna.trial import TrialState
-
-        ended = self._checked(ended)
-        claim.trial.set_user_attr("seconds", round(time.monotonic() - claim.began, 3))
+        if ended.reason is None and not ended.pruned:
+            ended = self._compared(ended)
         if ended.reason is not None:
             claim.trial.set_user_attr("reason", " ".join(clean(ended.reason).split())[:_REASON])
-            self._study.tell(claim.number, state=TrialState.FAIL)
-        elif ended.pruned:
-            self._study.tell(claim.number, state=TrialState.PRUNED)
-        else:
-            self._study.tell(claim.number, ended.score)
+        state = "FAIL" if ended.reason is not None else "PRUNED" if ended.pruned else "COMPLETE"
+        self._study.tell(claim.number, ended.score if state == "COMPLETE" else None, state=TrialState[state])
         claim.lock.release()
         return ended
 
-    def _began_with(self, what: str, now: Plain) -> Plain:
-        """What the study recorded when it began; `now` is recorded where nothing is."""
-        if what not in self._study.user_attrs:
-            self._study.set_user_attr(what, dict(now))
-        return self._study.user_attrs[what]
-
-    def _checked(self, ended: Ended) -> Ended:
+    def _compared(self, ended: Ended) -> Ended:
         """The same, or a failure if there is no score, or another than the study compares."""
-        if ended.reason is not None or ended.pruned:
-            return ended
         if ended.score is None or math.isnan(ended.score):
             return Ended(reason=f"no dev score {ended.metric or ''}".rstrip())
         with self._claiming:
@@ -303,46 +300,6 @@ class Study:
         if ended.metric != self.metric:
             return Ended(reason=f"its dev score is {ended.metric}, but the study compares {self.metric}")
         return ended
-
-    def _next(self, wanted: int) -> tuple[Claim | None, list[int]]:
-        """A trial for this process, and the numbers of those that others run; the study must be locked."""
-        from optuna.trial import Trial, TrialState
-
-        trials = self._study.get_trials(deepcopy=False)
-        done = sum(1 for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED))
-        busy = [trial.number for trial in trials if trial.state == TrialState.RUNNING]
-        left: Lock | None = None
-        for number in busy:
-            lock = Lock(self.folder / ".locks" / f"trial-{number:04d}")
-            if lock.acquire(wait=False):
-                left = lock
-                busy.remove(number)
-                break
-        else:
-            number = len(trials)
-        if done + len(busy) >= wanted:
-            if left is not None:
-                left.release()
-            return None, busy
-        if left is not None:
-            # Keeps what is stored of the trial; optuna's own way would be a new trial with the same values.
-            study = self._storage.get_study_id_from_name(self.folder.name)
-            trial = Trial(self._study, self._storage.get_trial_id_from_study_id_trial_number(study, number))
-            return self._begun(trial, left, again=True), busy
-        if not any(trial.state == TrialState.WAITING for trial in trials):
-            values = propose(trials, self._searched, seed=self._seed, number=number, lowest=self.lowest)
-            if values is None:
-                return None, busy
-            self._study.enqueue_trial(values)
-        trial = self._study.ask()
-        lock = Lock(self.folder / ".locks" / f"trial-{trial.number:04d}")
-        lock.acquire()
-        return self._begun(trial, lock, again=False), busy
-
-    def _begun(self, trial: "Trial", lock: Lock, *, again: bool) -> Claim:
-        for option in self._searched:  # gives the stored or enqueued value, else draws one
-            option.suggest(trial)
-        return Claim(trial, lock, again=again)
 
 
 def _end_at_a_line(journal: Path) -> None:

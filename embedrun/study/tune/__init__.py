@@ -1,1 +1,0 @@
-"""Hyperparameter search for the best dev score."""

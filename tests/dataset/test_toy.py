@@ -2,8 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from embedrun.dataset.toy import Toy
-from embedrun.dataset.toy_pairs import (
+from embedrun.dataset.toy import (
     ACTIONS,
     BEINGS,
     CONTRADICTION,
@@ -19,7 +18,7 @@ from embedrun.dataset.toy_pairs import (
     Meaning,
     Scene,
     Statement,
-    Wording,
+    Toy,
     label,
     score,
 )
@@ -42,7 +41,7 @@ def meaning(entry: str) -> Meaning:
 
 def said(scene: Scene, ways: int = 0, *, passive: bool = False, time_first: bool = False) -> Statement:
     """The scene with every slot said in one of both ways."""
-    return Statement(scene, Wording((ways,) * len(SLOTS), passive=passive, time_first=time_first))
+    return Statement(scene, (ways,) * len(SLOTS), passive=passive, time_first=time_first)
 
 
 ATTACK = Scene(meaning("dog"), ONE, meaning("attacked"), meaning("lawyer"), meaning("two"))  # weight 24

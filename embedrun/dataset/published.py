@@ -1,4 +1,4 @@
-"""Published data sets of the store: graded pairs, paraphrases, captions, issues, sentences of Wikipedia."""
+"""Published data sets of the store: graded pairs, captions, issues, sentences, transfer tasks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from embedrun.errors import DataError
 from embedrun.files import expanded
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LABELS, LineFaults, sentence
+from embedrun.store.columns import LABELS, LineFaults, category, sentence
 from embedrun.store.fill import mark
 
 
@@ -52,8 +52,6 @@ class Sts(OfStore):
     parts = "subset"
 
     def __init__(self, *, year: Literal[12, 13, 14, 15, 16]) -> None:
-        if year not in (12, 13, 14, 15, 16):
-            raise ValueError(f"Sts: year must be one of 12, 13, 14, 15, 16; got {year!r}")
         self.name = f"sts{year}"
 
 
@@ -130,7 +128,7 @@ class Mrpc(_Binary):
 
     Source: Dolan and Brockett 2005, https://aclanthology.org/I05-5002, in its official splits as SentEval
     gives them out; GLUE calls 408 of the training pairs validation. AnglE's Table 3 scores the test
-    split. `embedrun/dataset/senteval.py` has the same pairs by class, for the transfer task. STS12's MSRpar
+    split. :class:`Senteval` has the same pairs by class, for the transfer task. STS12's MSRpar
     is drawn from this corpus, so a model trained here must not be scored there as if it were unseen.
 
     With `dev_split` the pairs are GLUE's 3,668 / 408 / 1,725. GLUE's 408 are those of
@@ -183,9 +181,8 @@ def _among(rows: Rows, wanted: Rows, store: Store) -> np.ndarray:
     left = Counter(map(mark, wanted.texts["left"], wanted.texts["right"]))
     is_wanted = np.zeros(len(rows), dtype=bool)  # (rows,)
     for row, pair in enumerate(map(mark, rows.texts["left"], rows.texts["right"])):
-        if left[pair]:
-            left[pair] -= 1
-            is_wanted[row] = True
+        is_wanted[row] = left[pair] > 0
+        left[pair] -= int(is_wanted[row])
     if lacking := left.total():
         raise DataError(
             f"{store.path(_DEV)}: {lacking} of its {len(wanted)} pairs are not in the training file, so the "
@@ -304,16 +301,15 @@ class GithubIssues(OfStore):
 
     def files(self, split: str, store: Store) -> list[str]:
         """The file of the split, by its name in the store; none where a path is given."""
-        files = super().files(split, store)
-        return files if self._place is None else []
+        return super().files(split, store) if self._place is None else []
 
     def problems(self, split: str, store: Store) -> list[str]:
         """Why the split cannot be read."""
         (file,) = super().files(split, store)
         if self._place is not None:
-            there = self._place.has(file)
-            made = "`embedrun collect output=DIR` makes one"
-            return [] if there else [f"dataset.path: no {file} in {str(self._place.root)!r}; {made}"]
+            next_step = "`embedrun collect output=DIR` makes one"
+            problem = f"dataset.path: no {file} in {str(self._place.root)!r}; {next_step}"
+            return [] if self._place.has(file) else [problem]
         return [
             f"{problem}; `embedrun data get github_issues` fetches AnglE's own, and `embedrun collect "
             "output=DIR` makes others for dataset.path=DIR"
@@ -365,3 +361,60 @@ class Wiki1m(OfStore):
         (file,) = self.files(split, store)
         read = partial(self.read_file, store, file, split)
         return with_masking(mapped_if_large([store.path(file)], {"data_set": self.name}, read), self.masking)
+
+
+TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
+_SPLITS = {
+    "mr": ("train",),
+    "cr": ("train",),
+    "subj": ("train",),
+    "mpqa": ("train",),
+    "sst2": ("train", "dev", "test"),
+    "trec": ("train", "test"),
+    "mrpc": ("train", "test"),
+}
+_CLASSES = {"trec": 6}  # the others have two
+_MAY_BE_EMPTY = ("cr", "mpqa")  # four texts and three, as SentEval gives them out; its counts include them
+
+
+class Senteval(OfStore):
+    """One transfer task, with the rows and in the order that SentEval gives it out with.
+
+    Source: Conneau and Kiela 2018 (SentEval), https://aclanthology.org/L18-1269. MR, CR, SUBJ and MPQA have
+    no split of their own, all rows are `train`; the other three have the published ones.
+
+    =======  ======================  =======================================================
+    task     rows                    classes
+    =======  ======================  =======================================================
+    mr       10,662                  1 positive, 0 negative sentence of a film review
+    cr       3,775                   1 positive, 0 negative sentence of a product review
+    subj     10,000                  1 objective, 0 subjective sentence
+    mpqa     10,606                  1 positive, 0 negative phrase
+    sst2     67,349 / 872 / 1,821    1 positive, 0 negative; phrases too in train
+    trec     5,452 / 500             0 ABBR, 1 DESC, 2 ENTY, 3 HUM, 4 LOC, 5 NUM: what is asked
+    mrpc     4,076 / 1,725           1 paraphrase, 0 not; pairs
+    =======  ======================  =======================================================
+
+    Only the whole published set is read: rows by class are held against these numbers. Four texts of CR and
+    three of MPQA are empty there, and here.
+
+    Args:
+        task: which.
+    """
+
+    targets = ("category",)
+    is_whole = True
+    pattern = "senteval/{name}/{split}.jsonl.gz"
+
+    def __init__(self, *, task: TaskName) -> None:
+        self.name = task
+        self.form = "pair" if task == "mrpc" else "text"
+        self.splits = _SPLITS[task]
+        self.fields = ("sentence1", "sentence2") if task == "mrpc" else ("text",)
+        self.text = _text if task in _MAY_BE_EMPTY else sentence
+        self.values = {"category": ("label", partial(category, classes=_CLASSES.get(task, 2)))}
+
+
+def _text(value: object) -> str:
+    """A text, which may be empty."""
+    return "" if value == "" else sentence(value)

@@ -10,7 +10,7 @@ import numpy as np
 from embedrun.errors import DataError
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
-from embedrun.store.catalogue import Catalogue, published_problems
+from embedrun.store.catalogue import Catalogue, StoreFile, published_problems
 from embedrun.store.columns import Rule, category, score, sentence
 
 _DTYPES = {"score": np.float64}  # of a target; the others are int64
@@ -65,13 +65,11 @@ class OfStore:
         Raises:
             DataError: if it is missing or faulty, or is not the whole published one where it must be.
         """
-        rules: dict[str, Rule] = dict.fromkeys(self.fields, self.text)
-        rules |= dict(self.values.values())
+        rules: dict[str, Rule] = {**dict.fromkeys(self.fields, self.text), **dict(self.values.values())}
         rules |= {self.parts: sentence} if self.parts else {}
         columns = store.typed(file, rules)
         if self.is_whole:
-            labels = columns.get("label", ())
-            require_published(store, file, len(columns[self.fields[0]]), labels)
+            require_published(store, file, len(columns[self.fields[0]]), columns.get("label", ()))
         return Rows(
             name=self.name,
             split=split,
@@ -101,16 +99,13 @@ def require_published(store: Store, file: str, rows: int, labels: Sequence[objec
     Raises:
         DataError: with every number that differs, and what to do.
     """
-    known = _catalogue().file(file)
-    if known is None:
-        return
-    values: Mapping[str, Sequence[object]] = {"label": labels} if labels else {}
-    path = store.path(file)
-    problems = published_problems(path, known, rows, values, first=1)
-    if known.rows is not None and rows != known.rows:
+    catalogue, path = _catalogue(), store.path(file)
+    known = catalogue.files.get(file, StoreFile())
+    problems = published_problems(path, known, rows, {"label": labels} if labels else {}, first=1)
+    if known.rows not in (None, rows):
         problems.append(
             f"{path}: a part of a data set gives other scores under the same name; fetch the whole with "
-            f"`embedrun data get {_catalogue().data_set_of(file)} --from DIR`"
+            f"`embedrun data get {catalogue.data_set_of(file)} --from DIR`"
         )
     if problems:
         raise DataError(problems)

@@ -41,11 +41,10 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
         EmbedrunError: where the disk is full (exit 5).
     """
     name = f"{kind}-{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}"
+    path = folder() / name
     try:
-        place = folder()
-        if not _is_whole(place / name):
-            place = _writable(place)
-        path = place / name
+        if not _is_whole(path):
+            path = _writable(folder()) / name
         if not _is_whole(path):
             _make(path, make, what)
     except OSError as fault:
@@ -73,10 +72,7 @@ def _writable(path: Path) -> Path:
             raise
         place = Path(tempfile.mkdtemp(prefix="embedrun-"))
         atexit.register(shutil.rmtree, place, ignore_errors=True)
-        say(
-            f"{path}: cannot be written ({fault.strerror}); what is prepared is kept in {place} until this "
-            "command ends"
-        )
+        say(f"{path}: cannot be written ({fault.strerror}); {place} serves until this command ends")
         return place
 
 
@@ -133,8 +129,7 @@ class Entry:
 def entries() -> list[Entry]:
     """What is kept, the last used first; what killed processes left has no `what`."""
     every = []
-    paths = folder().iterdir() if folder().is_dir() else ()
-    for path in sorted(path for path in paths if path.is_dir()):
+    for path in folder().glob("*/"):
         with contextlib.suppress(OSError):  # it goes this moment, or is closed to others
             what, used = "", path.stat().st_mtime
             with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):

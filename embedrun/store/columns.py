@@ -2,13 +2,17 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from embedrun.errors import DataError
 
 _SHOWN = 20  # faulty rows spelled out before they are only counted
+_LONGEST = 40  # characters of a refused value that a message shows
+LABELS = ("entailment", "neutral", "contradiction")  # by label: 0, 1, 2
+
+# Makes a value of a raw one, or raises ValueError with what is wrong with it.
+Rule = Callable[[object], Any]
 
 
 class Fault(NamedTuple):
@@ -63,15 +67,7 @@ class LineFaults:
 def shortened(where: object, messages: Sequence[str]) -> list[str]:
     """The first 20 messages, and how many more there are at `where`."""
     rest = len(messages) - _SHOWN
-    more = [f"{where}: and {rest} more faults like these"] if rest > 0 else []
-    return [*messages[:_SHOWN], *more]
-
-
-LABELS = ("entailment", "neutral", "contradiction")  # by label: 0, 1, 2
-_LONGEST = 40  # characters of a refused value that a message shows
-
-# Makes a value of a raw one, or raises ValueError with what is wrong with it.
-Rule = Callable[[object], Any]
+    return [*messages[:_SHOWN], *([f"{where}: and {rest} more faults like these"] if rest > 0 else [])]
 
 
 def sentence(value: object) -> str:
@@ -86,7 +82,11 @@ def sentence(value: object) -> str:
 
 def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> float:
     """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason."""
-    number = _number(value)
+    text = str(value)
+    try:
+        number = float(text.replace("_", "?"))  # float("1_000") is 1000.0
+    except ValueError:
+        raise ValueError(f"expected a number, got {_shown(value)}") from None
     if not math.isfinite(number):
         raise ValueError(f"expected a finite number, got {_shown(value)}")
     if not low <= number <= high:
@@ -94,24 +94,10 @@ def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> f
     return number
 
 
-def _number(value: object) -> float:
-    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    if is_number or (isinstance(value, str) and "_" not in value):  # float("1_000") is 1000.0
-        try:
-            return float(value)  # type: ignore[arg-type]
-        except ValueError:
-            pass
-        except OverflowError:
-            return math.inf
-    raise ValueError(f"expected a number, got {_shown(value)}")
-
-
 def label(value: object) -> int:
     """0 entailment, 1 neutral, 2 contradiction, or its text; else ValueError with the reason."""
-    if isinstance(value, str) and value.strip() in ("0", "1", "2"):
-        return int(value)
-    if type(value) is int and value in (0, 1, 2):
-        return value
+    if type(value) in (int, str) and (text := str(value).strip()) in ("0", "1", "2"):
+        return int(text)
     raise ValueError(f"expected 0 (entailment), 1 (neutral) or 2 (contradiction), got {_shown(value)}")
 
 

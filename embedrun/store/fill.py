@@ -25,7 +25,6 @@ from embedrun.store.read import blocks, sha256
 # Prefix of a file that is not complete yet; not random, so that the remains of a kill are overwritten.
 _ASIDE = ".tmp-"
 _GET = "embedrun data get"
-_NO_SOURCE = "no source on the hub is known"
 
 
 @contextlib.contextmanager
@@ -76,23 +75,15 @@ def place(store: Store, entry: Plain, write: Callable[[Path], object]) -> None:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What became of one file.
-
-    `state` is `copied`, `converted`, `there` (whole already), or `no source on the hub is known`; `rows` is
-    None where it was not fetched.
-    """
+    """What became of one file: `copied`, `converted`, or `there` if it was whole already."""
 
     path: str
     state: str
-    rows: int | None
+    rows: int
 
 
 def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
-    """Copy files of another store; intact ones are left as they are, so that a killed copy can be resumed.
-
-    Args:
-        folder: in the store layout, with its manifest; only read.
-        names: of data sets, groups, folders or files; none for all.
+    """Copy files of another store, by name, or all; intact ones stay, so that a killed copy can be resumed.
 
     Raises:
         ConfigError: for an unknown name.
@@ -104,10 +95,10 @@ def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Cat
     chosen = choose(_GET, names, offered, catalogue)
     with filling(store), Progress("copy", len(chosen), "files") as bar:
         known = entries(store)
-        wanted = [path for path in chosen if not whole(store, offered[path]) or path not in known]
-        problems = _in_the_way(store, [path for path in wanted if not whole(store, offered[path])], known)
-        for path in wanted:
-            problems += verify(source, offered[path], catalogue)
+        differing = [path for path in chosen if not whole(store, offered[path])]
+        wanted = [path for path in chosen if path in differing or path not in known]
+        problems = _in_the_way(store, differing, known)
+        problems += [text for path in wanted for text in verify(source, offered[path], catalogue)]
         if problems:
             raise DataError(problems)
         for number, path in enumerate(chosen, 1):
@@ -119,7 +110,7 @@ def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Cat
 
 def whole(store: Store, entry: Plain) -> bool:
     """Whether the store has the file of a manifest's entry, byte for byte."""
-    return store.has(entry["path"]) and store.fingerprint(entry["path"]) == entry["sha256"]
+    return store.has(entry["path"]) and sha256(store.path(entry["path"])) == entry["sha256"]
 
 
 def _in_the_way(store: Store, paths: Sequence[str], known: Mapping[str, Plain]) -> list[str]:
@@ -127,15 +118,15 @@ def _in_the_way(store: Store, paths: Sequence[str], known: Mapping[str, Plain]) 
     return [
         f"{store.path(path)}: another file of this name is there; move it away and get it again"
         for path in paths
-        if store.has(path) and not (path in known and not whole(store, known[path]))
+        if store.has(path) and (path not in known or whole(store, known[path]))
     ]
 
 
 def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
-    """Download data sets from the hub and convert them to the store layout, file by file.
+    """Download data sets from the hub, one at least, and convert them to the store layout, file by file.
 
     An intact file is left as it is, so that an interrupted download can be resumed. The manifest says
-    repository, commit and files of each. `names` are of data sets, groups, folders or files; one at least.
+    repository, commit and files of each.
 
     Raises:
         ConfigError: for an unknown name, or no name.
@@ -144,40 +135,38 @@ def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[F
     """
     if not names:
         raise ConfigError(f"{_GET}: name what to fetch, such as stsb or nli; or give --from FOLDER")
-    files = catalogue.files()
-    on_hub = {catalogue.data_set_of(path) for path, file in files.items() if file.hub is not None}
-    chosen = [
-        path  # a sample beside a whole file of the hub is not missed
-        for path in choose(_GET, names, files, catalogue)
-        if files[path].hub is not None or catalogue.data_set_of(path) not in on_hub
-    ]
+    files = {path: file for path, file in catalogue.files.items() if file.hub is not None}
+    paths = choose(_GET, names, catalogue.files, catalogue)
+    copy = "no source on the hub is known; copy it from a mounted store with --from FOLDER"
     without_source = [
-        f"{name}: {_NO_SOURCE}; copy it from a mounted store with {_GET} {name} --from FOLDER"
+        f"{name}: {copy}"
         for name in dict.fromkeys(names)
-        if all(files[path].hub is None for path in choose(_GET, [name], files, catalogue))
+        if files.keys().isdisjoint(choose(_GET, [name], catalogue.files, catalogue))
     ]
     if without_source:
         raise DataError(without_source)
+    chosen = [path for path in paths if path in files]
+    sets = dict.fromkeys(catalogue.data_set_of(path) for path in paths)
+    for name in sets.keys() - {catalogue.data_set_of(path) for path in chosen}:
+        say(f"warning: {name}: {copy}")
     results = []
     with filling(store), Progress("get", len(chosen), "files") as bar:
         known = entries(store)
-        waiting = [path for path in chosen if not _is_settled(store, files[path], known.get(path))]
+        waiting = [path for path in chosen if not _is_there(store, files[path], known.get(path))]
         if problems := _in_the_way(store, waiting, known):
             raise DataError(problems)
         for number, path in enumerate(chosen, 1):
             if path in waiting:
                 results.append(_from_hub(store, path, files[path]))
             else:
-                rows = known[path]["rows"] if path in known else None
-                results.append(Fetched(path, _NO_SOURCE if rows is None else "there", rows))
+                results.append(Fetched(path, "there", known[path]["rows"]))
             bar.reach(number, path)
     return results
 
 
-def _is_settled(store: Store, file: StoreFile, entry: Plain | None) -> bool:
-    """Whether there is nothing to do: the file is as its source would give it, or it has no source."""
-    if file.hub is None:
-        return True
+def _is_there(store: Store, file: StoreFile, entry: Plain | None) -> bool:
+    """Whether the file is as its source would give it."""
+    assert file.hub is not None
     if entry is None or not whole(store, entry):
         return False
     rows = file.hub.rows if file.hub.rows is not None else file.rows
@@ -196,31 +185,20 @@ def _from_hub(store: Store, path: str, file: StoreFile) -> Fetched:
 def converted(
     target: str, file: StoreFile, source: HubSource, folder: Path, commit: str
 ) -> tuple[Plain, bytes]:
-    """The entry of the manifest and the bytes of a file of the store, made of the source's files.
+    """The entry of the manifest and the bytes of the file `target` of the store, of the source's in `folder`.
 
     Texts lose outer blanks and are otherwise unaltered; labels are whole numbers, scores numbers. The same
-    rows give the same bytes.
-
-    Args:
-        target: name of the file in the store.
-        file: what is published of it.
-        folder: that holds the source's files.
-        commit: of the repository, for the manifest.
-
-    Raises:
-        DataError: if a file cannot be read, lacks a column, or has a value that does not fit; or if the rows,
-            or their labels, are not as many as published.
+    rows give the same bytes. A DataError if a file cannot be read, lacks a column or has a value that does
+    not fit, or if the rows, or their labels, are not as many as published.
     """
     columns = _read(source, folder)
     rows = len(next(iter(columns.values())))
     constants = dict(source.constants or {})
-    if source.blocks:
-        if subset := subsets_in_turn(columns, source.blocks, file.subsets or {}):
-            constants.pop("subset", None)
-        else:
-            say(f"{target}: the rows of {source.repo} do not stand subset after subset, so none has its name")
-    else:
-        subset = []
+    subset = subsets_in_turn(columns, source.blocks, file.subsets or {}) if source.blocks else []
+    if subset:
+        constants.pop("subset", None)
+    elif source.blocks:
+        say(f"{target}: the rows of {source.repo} do not stand subset after subset, so none has its name")
     columns |= {name: [value] * rows for name, value in constants.items()}
     columns |= {"subset": subset} if subset else {}
     where = Path(f"{source.repo}@{commit[:12]}") / source.files[0]
@@ -248,24 +226,19 @@ def subsets_in_turn(
 ) -> list[object]:
     """The subset of each row, where the rows of each stand together, in any order of subsets; else nothing.
 
-    Args:
-        columns: with `sentence1` and `sentence2`, each ``(rows,)``.
-        blocks: `mark` of the first and of the last pair, by subset.
-        sizes: rows, by subset.
+    `blocks` has the `mark` of the first and of the last pair, `sizes` the number of rows, by subset.
     """
+    marks = list(map(mark, columns.get("sentence1", ()), columns.get("sentence2", ())))  # (rows,)
+    left = {name: list(ends) for name, ends in blocks.items()}
     subsets: list[object] = []
-    pairs = list(zip(columns.get("sentence1", ()), columns.get("sentence2", ()), strict=True))
-    while left := [name for name in blocks if name not in subsets]:
-        ends = {name: (len(subsets), len(subsets) + sizes[name] - 1) for name in left}
-        fitting = (
-            name
-            for name, (first, last) in ends.items()
-            if last < len(pairs) and [mark(*pairs[first]), mark(*pairs[last])] == list(blocks[name])
-        )
+    while left:
+        rows = {name: marks[len(subsets) :][: sizes[name]] for name in left}
+        fitting = (name for name in left if rows[name][:1] + rows[name][sizes[name] - 1 :] == left[name])
         if (name := next(fitting, None)) is None:
             return []
         subsets += [name] * sizes[name]
-    return subsets if len(subsets) == len(pairs) else []
+        del left[name]
+    return subsets if len(subsets) == len(marks) else []
 
 
 _OTHER = re.compile(r"[\W_]+")
@@ -282,23 +255,21 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     names = source.columns or {"text": "text"}  # plain text has no columns
     columns: dict[str, list[object]] = {name: [] for name in names}
     rules = {
-        theirs: partial(_value, ours, mapped=(source.values or {}).get(ours))
-        for ours, theirs in names.items()
+        column: partial(_value, name, mapped=(source.values or {}).get(name))
+        for name, column in names.items()
     }
-    kept = {names[name]: values for name, values in (source.keep or {}).items()}
+    keep = source.keep or {}
     problems: list[str] = []
     for path in [folder / name for name in source.files]:
         faults = LineFaults(path)
         try:
             for raw, numbers in blocks(path, list(rules), faults, hint="; see `columns` in conf/hub.yaml"):
                 typed = convert(raw, rules, numbers, faults)
-                places = [
-                    place
-                    for place in range(len(next(iter(typed.values()))))
-                    if all(typed[theirs][place] in values for theirs, values in kept.items())
-                ]
-                for ours, theirs in names.items():
-                    columns[ours] += [typed[theirs][place] for place in places]
+                for row in zip(*(typed[column] for column in names.values()), strict=True):
+                    values = dict(zip(names, row, strict=True))
+                    if all(values[name] in accepted for name, accepted in keep.items()):
+                        for name, value in values.items():
+                            columns[name].append(value)
             faults.check()
         except DataError as fault:
             problems += fault.problems
@@ -310,19 +281,17 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
 
 
 def _value(name: str, value: object, *, mapped: Mapping[Any, Any] | None) -> object:
+    """A value of the hub by the type of its column: a label, a score, or a text without outer blanks."""
     if mapped is not None:
         if value not in mapped:
             raise ValueError(f"{value!r} is none of {', '.join(map(repr, mapped))}")
         value = mapped[value]
-    wanted, what = {
-        "label": (int, "a whole number"),
-        "score": (int | float, "a finite number"),
-    }.get(name, (str | int, "text"))
-    if isinstance(value, bool) or not isinstance(value, wanted):
+    numbers = {"label": (int, "a whole number"), "score": (int | float, "a finite number")}
+    accepted, what = numbers.get(name, (str | int, "text"))
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, accepted) or not is_finite:
         raise ValueError(f"expected {what}, got {'null' if value is None else repr(value)}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"expected a finite number, got {value!r}")
-    if name in ("label", "score"):
+    if name in numbers:
         return value
     text = str(value).strip()
     text.encode()  # half a surrogate pair is a ValueError too
@@ -362,30 +331,22 @@ def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:
     return facts
 
 
-def listing(store: Store, catalogue: Catalogue, presets: Mapping[str, Sequence[str]]) -> list[list[str]]:
+def listing(store: Store, catalogue: Catalogue) -> list[list[str]]:
     """One row of cells for each data set, after a heading; then one for each file of no known data set.
 
-    `presets` are those of conf/experiment by the data set that they need. The data folder need not exist, nor
-    have a manifest.
+    The data folder need not exist, nor have a manifest.
     """
     known = entries(store)
-    table = [["data set", "files here", "rows here", "on the hub", "licence", "presets"]]
+    table = [["data set", "files here", "rows here", "on the hub", "licence"]]
     for name, data_set in catalogue.data_sets.items():
         here = [path for path in data_set.files if store.has(path)]
-        rows = [known[path]["rows"] if path in known else None for path in here]
-        counted = "?" if None in rows else f"{sum(filter(None, rows)):,}"
-        table.append(
-            [
-                name,
-                f"{len(here)} of {len(data_set.files)}",
-                counted if here else "-",
-                "yes" if any(file.hub is not None for file in data_set.files.values()) else "no",
-                data_set.licence,
-                ", ".join(presets.get(name, ())) or "-",
-            ]
-        )
+        listed = [known[path]["rows"] for path in here if path in known]
+        counted = f"{sum(listed):,}" if len(listed) == len(here) else "?"
+        on_hub = any(file.hub is not None for file in data_set.files.values())
+        number = f"{len(here)} of {len(data_set.files)}"
+        table.append([name, number, counted if here else "-", "yes" if on_hub else "no", data_set.licence])
     there = {path.relative_to(store.root).as_posix() for path in store.root.rglob("*.gz")}
-    for path in sorted((there | set(known)) - set(catalogue.files())):
+    for path in sorted((there | known.keys()) - catalogue.files.keys()):
         rows = f"{known[path]['rows']:,}" if path in known else "?"
-        table.append([path, f"{int(path in there)} of 1", rows, "no", "?", "-"])
+        table.append([path, f"{int(path in there)} of 1", rows, "no", "?"])
     return table

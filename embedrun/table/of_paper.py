@@ -222,7 +222,7 @@ def _github_issues(table: Table, source: Source) -> Counted:
 
 def _scores_by_label(table: Table, source: Source) -> Counted:
     """Pairs and mean score of each label."""
-    from embedrun.dataset.nli_scored import Merged, NliScored, by_label
+    from embedrun.dataset.nli import Merged, NliScored, by_label
 
     folder = source.folder
     dataset = NliScored(path=str(folder)) if (folder / "nli_scored.jsonl.gz").is_file() else NliScored()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from embedrun.dataset.nli_scored import NliScored
+from embedrun.dataset.nli import NliScored
 
 GOOD = {"text1": "a", "text2": "b", "label": 0, "score": 0.5, "score_1": 0.5}
 ROWS = [GOOD, {"text1": "c", "text2": "d", "label": 2, "score": -0.25}]

@@ -240,14 +240,12 @@ def runs_folder(folder: Path) -> Finding:
 
 
 def _data(data_dir: str | None) -> Iterator[Finding]:
-    from embedrun.dataset.named import presets_by_data_set
     from embedrun.store import Store, cache
-    from embedrun.store.catalogue import Catalogue
 
     kept = cache.entries()
     clean_up = "; embedrun data clean removes it" if kept else ""
     yield Finding("prepared data", "ok", f"{cache.folder()}, {cache.summary(kept)}{clean_up}")
-    store, catalogue = Store.find(data_dir), Catalogue.read()
+    store = Store.find(data_dir)
     if not store.root.is_dir():
         yield Finding("data", "note", f"no folder {store.root}; embedrun data get NAME fills it")
         return
@@ -259,13 +257,6 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
     files = {entry["path"] for entry in manifest if store.has(entry["path"])}
     text = f"{store.root}, {len(files)} of {len(manifest)} files; embedrun data check reads them"
     yield Finding("data", "ok" if files else "note", text)
-    here = {name for name, entry in catalogue.data_sets.items() if files & set(entry.files)}
-    by_data_set = presets_by_data_set(store, catalogue)
-    lacking = {preset for name, needed in by_data_set.items() if name not in here for preset in needed}
-    experiments = presets.groups().get("experiment", [])
-    served = [name for name in experiments if name not in lacking]
-    text = f"{len(served)} of {len(experiments)} have data here, complete or in part: {', '.join(served)}"
-    yield Finding("data of presets", "ok", text)
 
 
 def hub() -> Finding:

@@ -36,15 +36,15 @@ def views_of_form(form: str, names: Collection[str]) -> Mapping[str, str]:
     Raises:
         ValueError: if the negatives are not numbered from 1 without a gap, or one has no number.
     """
-    found = numbered_negatives(names) if form == "triplet" else []
-    if not found:
+    numbered = numbered_negatives(names) if form == "triplet" else []
+    if not numbered:
         return FORMS[form]
     if "negative" in names:
-        raise ValueError(f"has 'negative' beside {found[0]!r}; number every negative, from 'negative_1'")
-    wanted = [f"negative_{number}" for number in range(1, len(found) + 1)]
-    if missing := next((name for name in wanted if name not in found), None):
-        there = ", ".join(found)
-        raise ValueError(f"lacks {missing!r} and has {there}; number the negatives from 1 without a gap")
+        raise ValueError(f"has 'negative' beside {numbered[0]!r}; number every negative, from 'negative_1'")
+    wanted = [f"negative_{number}" for number in range(1, len(numbered) + 1)]
+    if missing := [name for name in wanted if name not in numbered]:
+        there = ", ".join(numbered)
+        raise ValueError(f"lacks {missing[0]!r} and has {there}; number the negatives from 1 without a gap")
     return {"left": "anchor", "right": "positive"} | {name: name for name in wanted}
 
 
@@ -106,17 +106,15 @@ class MappedTexts(Sequence[str]):
 
     @property
     def mark(self) -> str:
-        """Equal for equal texts of one table."""
-        file = Path(self.table.cache_files[0]["filename"])
-        whole = f"{file.parent.name}-{file.stem}"  # the name of a folder of the cache says what is in it
-        if self.places is None:
-            return whole
-        return f"{whole} {hashlib.sha256(np.ascontiguousarray(self.places, np.int64).tobytes()).hexdigest()}"
+        """Equal for equal texts of one table; the name of a folder of the cache says what is in it."""
+        folder = Path(self.table.cache_files[0]["filename"]).parent.name
+        return f"{folder} {hashlib.sha256(self.table_index.astype(np.int64).tobytes()).hexdigest()}"
 
     def at(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """The texts of some rows, in that order."""
-        wanted = np.asarray(rows, np.int64)  # (wanted,)
-        places = wanted if self.places is None else self.places[wanted]  # (wanted,)
+        places = np.asarray(rows, np.int64)  # (wanted,)
+        if self.places is not None:
+            places = self.places[places]
         return self.table[places.tolist()]["text"] if len(places) else []
 
     def __len__(self) -> int:
@@ -185,15 +183,10 @@ class Rows:
         views = list(views_of_form(self.form, self.texts))
         if list(self.texts) != views:
             raise ValueError(f"rows of form {self.form!r} need the views {views}, got {list(self.texts)}")
-        lengths = {len(column) for column in self._columns()}
+        columns = [*self.texts.values(), *self.targets.values(), *([self.subset] if self.subset else [])]
+        lengths = set(map(len, columns))
         if len(lengths) > 1:
             raise ValueError(f"rows: columns of different lengths, {sorted(lengths)}")
-
-    def _columns(self) -> Iterator[Sequence[str] | np.ndarray]:
-        yield from self.texts.values()
-        yield from self.targets.values()
-        if self.subset:
-            yield self.subset
 
     def __len__(self) -> int:
         return len(next(iter(self.texts.values())))
@@ -205,10 +198,9 @@ class Rows:
         """
         if fraction >= 1:
             return self
-        count = drawn_of(len(self), fraction)
         random = np.random.default_rng([seed, 0x64726177])
-        kept = np.sort(random.choice(len(self), count, replace=False))  # (count,)
-        return self.part(kept)
+        rows = random.choice(len(self), drawn_of(len(self), fraction), replace=False)  # (drawn,)
+        return self.part(np.sort(rows))
 
     def part(self, rows: np.ndarray) -> "Rows":
         """The rows at `rows`, int, ``(kept,)``, in that order."""
@@ -233,8 +225,8 @@ class Rows:
         mapped = {view: column for view, column in columns.items() if isinstance(column, MappedTexts)}
         tables = {id(column.table): column.table for column in mapped.values()}
         if len(mapped) == len(columns) and len(tables) == 1:
-            (table,) = tables.values()
-            return _used(table, {view: column.table_index for view, column in mapped.items()})
+            places = {view: column.table_index for view, column in mapped.items()}
+            return _used(next(iter(tables.values())), places)
         position: dict[str, int] = {}
         places = {
             view: np.array([position.setdefault(text, len(position)) for text in column], dtype=np.int64)
@@ -244,18 +236,27 @@ class Rows:
 
     def fingerprint(self) -> str:
         """SHA-256, in hex, of every column in order: equal for equal rows, wherever they were read from."""
-        return self.kept or fingerprint(self)
+        if self.kept is not None:
+            return self.kept
+        digest = hashlib.sha256(f"{self.name} {self.split} {self.form}".encode())
+        for view, column in self.texts.items():
+            digest.update(view.encode())
+            _add_texts(digest, column)
+        for name, values in self.targets.items():
+            digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+        _add_texts(digest, self.subset)
+        return digest.hexdigest()
 
 
 def _used(table: "Dataset", places: dict[str, np.ndarray]) -> tuple[MappedTexts, dict[str, np.ndarray]]:
     """The texts of a table that occur at some places, and their places among these."""
     occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
-    for own in places.values():
-        occurs[own] = True
+    for index in places.values():
+        occurs[index] = True
     if occurs.all():
         return MappedTexts(table), places
     number = np.cumsum(occurs, dtype=np.int32) - 1  # (texts of the table,)
-    return MappedTexts(table, np.flatnonzero(occurs)), {view: number[own] for view, own in places.items()}
+    return MappedTexts(table, np.flatnonzero(occurs)), {view: number[at] for view, at in places.items()}
 
 
 def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:
@@ -269,19 +270,7 @@ def drawn_of(rows: int, fraction: float) -> int:
     return rows if fraction >= 1 else max(1, round(rows * fraction))
 
 
-def fingerprint(rows: Rows) -> str:
-    """What `Rows.fingerprint` gives, computed."""
-    digest = hashlib.sha256(f"{rows.name} {rows.split} {rows.form}".encode())
-    for view, column in rows.texts.items():
-        digest.update(view.encode())
-        add_texts(digest, column)
-    for name, values in rows.targets.items():
-        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
-    add_texts(digest, rows.subset)
-    return digest.hexdigest()
-
-
-def add_texts(digest: "hashlib._Hash", texts: Sequence[str]) -> None:
+def _add_texts(digest: "hashlib._Hash", texts: Sequence[str]) -> None:
     """Feed texts to a digest, each with its length, so that no two different lists give the same bytes."""
     for begin in range(0, len(texts), _AT_ONCE):
         encoded = [text.encode() for text in texts[begin : begin + _AT_ONCE]]
@@ -291,5 +280,5 @@ def add_texts(digest: "hashlib._Hash", texts: Sequence[str]) -> None:
 def digest_of(texts: Sequence[str]) -> str:
     """SHA-256, in hex, of texts in their order."""
     digest = hashlib.sha256()
-    add_texts(digest, texts)
+    _add_texts(digest, texts)
     return digest.hexdigest()

@@ -3,14 +3,13 @@
 import inspect
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from embedrun.config.check import nearest
-from embedrun.dataset.prepared import of_each
 from embedrun.files import Plain
-from embedrun.rows import MappedTexts, Rows
+from embedrun.rows import Rows
 
 Kind = Literal["mask", "delete"]
 
@@ -52,8 +51,8 @@ class Masking:
             raise ValueError(
                 f"masking: segments and least_words must be at least 1, got {segments}, {least_words}"
             )
-        if kind not in ("mask", "delete"):
-            raise ValueError(f"masking: kind must be mask or delete, got {kind!r}")
+        if kind not in get_args(Kind):
+            raise ValueError(f"masking: kind must be {' or '.join(get_args(Kind))}, got {kind!r}")
         if round(first * least_words) < segments:
             raise ValueError(
                 f"masking: {first:g} of {least_words} words are fewer words than {segments} segments; "
@@ -64,9 +63,8 @@ class Masking:
                 f"masking: {segments} segments of {second:g} of {least_words} words leave no word between "
                 "them; lower segments or second"
             )
-        self.first, self.second = first, second
-        self.least_words, self.segments = least_words, segments
-        self.kind: Kind = kind
+        self.first, self.second, self.segments = first, second, segments
+        self.least_words, self.kind = least_words, kind
 
     @property
     def needs_token(self) -> bool:
@@ -99,12 +97,12 @@ class Masking:
         free = words - sum(lengths) - (self.segments - 1)
         bars = np.sort(random.choice(free + self.segments, self.segments, replace=False))
         gaps = np.diff(bars, prepend=-1) - 1  # (segments,); stars and bars: every division is as likely
-        found, place = [], 0
-        for number, (gap, length) in enumerate(zip(gaps.tolist(), lengths, strict=True)):
-            place += gap + (number > 0)
-            found.append((place, place + length))
-            place += length
-        return found
+        segments, end = [], -1
+        for gap, length in zip(gaps.tolist(), lengths, strict=True):
+            begin = end + 1 + gap
+            end = begin + length
+            segments.append((begin, end))
+        return segments
 
     def _without(self, words: Sequence[str], hidden: Sequence[tuple[int, int]], mask: str) -> str:
         shown = list(words)
@@ -140,15 +138,5 @@ def with_masking(rows: Rows, masking: Masking | None) -> Rows:
     """The same rows of one text, with masked copies and the target `maskable`: which rows have them."""
     if masking is None:
         return rows
-    texts = rows.texts["text"]
-    if isinstance(texts, MappedTexts):
-        every = MappedTexts(texts.table)
-        words = of_each("words", every, _words, np.int32, 1, what="word counts")  # (distinct texts,)
-        usable = words[texts.table_index] >= masking.least_words  # (rows,)
-    else:
-        usable = np.array([masking.usable(text) for text in texts], dtype=bool)  # (rows,)
+    usable = np.array([masking.usable(text) for text in rows.texts["text"]], dtype=bool)  # (rows,)
     return replace(rows, masked=masking, targets={**rows.targets, "maskable": usable}, kept=None)
-
-
-def _words(texts: Sequence[str]) -> list[int]:
-    return [len(text.split()) for text in texts]

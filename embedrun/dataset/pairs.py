@@ -1,6 +1,5 @@
 """A user's own pairs, texts and triplets, from TSV, CSV, JSON Lines or Parquet files or the hub."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,44 +71,22 @@ class Pairs(OfUser):
         split_by: By = "group",
         split_seed: int = 42,
     ) -> None:
-        scale = _checked(score_range, columns, pair_columns or columns)
-        own = replace(layout("Pairs", "columns", "pair", columns), score_range=scale)
-        held_out = own
-        if pair_columns is not None:
-            held_out = replace(layout("Pairs", "pair_columns", "pair", pair_columns), score_range=scale)
-        self.targets = own.targets
+        scale = None
+        train = layout("Pairs", "columns", "pair", columns)
+        held_out = train if pair_columns is None else layout("Pairs", "pair_columns", "pair", pair_columns)
+        if score_range is not None:
+            if fault := range_problem(score_range):
+                raise ValueError(f"Pairs: score_range: {fault}")
+            if "score" not in (*train.targets, *held_out.targets):
+                raise ValueError(f"Pairs: score_range={score_range} is of scores, and columns names none")
+            scale = (float(score_range[0]), float(score_range[1]))
+            train, held_out = (replace(item, score_range=scale) for item in (train, held_out))
+        self.targets = train.targets
         self.score_range = scale
         source = Source(
-            path=path,
-            dev=dev,
-            test=test,
-            separator=separator,
-            on_bad_row=on_bad_row,
-            config=config,
-            revision=revision,
-            splits=splits,
-            split=split,
-            split_by=split_by,
-            split_seed=split_seed,
+            path, dev, test, separator, on_bad_row, config, revision, splits, split, split_by, split_seed
         )
-        super().__init__(own, held_out, source)
-
-
-def _checked(
-    score_range: Sequence[float] | None, *columns: Mapping[str, str] | None
-) -> tuple[float, float] | None:
-    """The scale of the scores; refuses what is none, and one of rows without scores (ValueError)."""
-    if score_range is None:
-        return None
-    if fault := range_problem(score_range):
-        raise ValueError(f"Pairs: score_range: {fault}")
-    if all(names is not None and "score" not in names for names in columns):
-        raise ValueError(
-            f"Pairs: score_range={score_range} is of scores, and columns names none; name the score there, "
-            "or leave score_range out"
-        )
-    low, high = map(float, score_range)
-    return low, high
+        super().__init__(train, held_out, source)
 
 
 class Texts(OfUser):
@@ -160,21 +137,10 @@ class Texts(OfUser):
     ) -> None:
         self.masking = masking_of(masking)
         self.targets = () if self.masking is None else ("maskable",)
-        source = Source(
-            path=path,
-            dev=dev,
-            test=test,
-            separator=separator,
-            on_bad_row=on_bad_row,
-            config=config,
-            revision=revision,
-            splits=splits,
-        )
-        own, held_out = (
-            layout("Texts", "columns", "text", columns),
-            layout("Texts", "pair_columns", "pair", pair_columns),
-        )
-        super().__init__(own, held_out, source, takes=("train",))
+        source = Source(path, dev, test, separator, on_bad_row, config, revision, splits)
+        train = layout("Texts", "columns", "text", columns)
+        held_out = layout("Texts", "pair_columns", "pair", pair_columns)
+        super().__init__(train, held_out, source, accepted=("train",))
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split, in file order."""
@@ -236,17 +202,7 @@ class Triplets(OfUser):
         split_seed: int = 42,
     ) -> None:
         source = Source(
-            path=path,
-            dev=dev,
-            test=test,
-            separator=separator,
-            on_bad_row=on_bad_row,
-            config=config,
-            revision=revision,
-            splits=splits,
-            split=split,
-            split_by=split_by,
-            split_seed=split_seed,
+            path, dev, test, separator, on_bad_row, config, revision, splits, split, split_by, split_seed
         )
-        own = layout("Triplets", "columns", "triplet", columns)
-        super().__init__(own, layout("Triplets", "pair_columns", "pair", pair_columns), source)
+        train = layout("Triplets", "columns", "triplet", columns)
+        super().__init__(train, layout("Triplets", "pair_columns", "pair", pair_columns), source)

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from embedrun.files import Plain
-from embedrun.rows import MappedTexts, Rows, Skipped, fingerprint
+from embedrun.rows import MappedTexts, Rows, Skipped
 from embedrun.store import cache, kind, sha256
 
 _VERSION = 4  # of how files are read and of what is kept; another one is another key
 _TEXTS, _NOTES = "texts.arrow", "notes.json"
 _AT_ONCE = 8192  # texts
-_FROM = 1000  # texts: for fewer, numbers are computed faster than a folder is looked for and written
 _LARGE = 8 << 20  # bytes, packed: some hundred thousand rows
 
 
@@ -78,8 +77,8 @@ def _write(folder: Path, parts: Iterable[Rows], names: Sequence[str]) -> None:
     for name, columns in numbers.items():
         np.save(folder / f"target-{name}.npy", np.concatenate(columns))  # (rows,)
     notes |= {"targets": list(numbers), "skipped": skipped}
-    whole = fingerprint(_rows(folder, notes))
-    (folder / _NOTES).write_text(json.dumps({**notes, "fingerprint": whole}), encoding="utf-8")
+    notes["fingerprint"] = _rows(folder, notes).fingerprint()
+    (folder / _NOTES).write_text(json.dumps(notes), encoding="utf-8")
 
 
 def _rows(folder: Path, notes: Plain) -> Rows:
@@ -95,29 +94,3 @@ def _rows(folder: Path, notes: Plain) -> Rows:
 
 def _array(path: Path) -> np.ndarray:
     return np.asarray(np.load(path, mmap_mode="r"))
-
-
-def of_each(
-    name: str,
-    texts: MappedTexts,
-    compute: Callable[[list[str]], Sequence[int]],
-    dtype: type[np.number],
-    version: int,
-    *,
-    what: str,
-) -> np.ndarray:
-    """A number for each text, ``(texts,)``, on the disk; computed where it is not kept.
-
-    `compute` gives those of some texts; another way of doing so has another `version`. `what` they are is for
-    the messages.
-    """
-    if len(texts) < _FROM:
-        return np.array(compute(texts[:]), dtype)
-
-    def write(folder: Path) -> None:
-        parts = (compute(texts[begin : begin + _AT_ONCE]) for begin in range(0, len(texts), _AT_ONCE))
-        np.save(folder / "numbers.npy", np.concatenate([np.array(part, dtype) for part in parts]))
-
-    key = {"texts": texts.mark, "version": version}
-    folder = cache.kept(name, key, write, what=f"{what} of {len(texts):,} texts")
-    return _array(folder / "numbers.npy")

@@ -25,13 +25,9 @@ def share_problems(option: str, shares: Mapping[str, float]) -> list[str]:
         for name in shares
         if name not in SPLITS
     ]
-    numbers = [share for share in shares.values() if isinstance(share, int | float)]
-    if (
-        "train" not in shares
-        or len(numbers) < len(shares)
-        or min(numbers) <= 0
-        or not abs(math.fsum(numbers) - 1) <= 1e-9  # nor nan
-    ):
+    positive = [share for share in shares.values() if isinstance(share, int | float) and share > 0]  # no nan
+    is_whole = len(positive) == len(shares) and abs(math.fsum(positive) - 1) <= 1e-9
+    if "train" not in shares or not is_whole:
         problems.append(
             f"{option}: needs a share above 0 of train and of each other split, which add up to 1, such as "
             f"{{train: 0.9, dev: 0.1}}; got {dict(shares)}"
@@ -70,8 +66,18 @@ def divide(
     size = np.bincount(group)  # (groups,)
     place = _deal(size, wanted, np.random.default_rng([seed, _STREAM]))  # (groups,)
     split = place[group]  # (rows,)
-    found = np.bincount(split, minlength=len(names))  # (splits,)
-    _check(names, wanted, found, int(size.max(initial=0)))
+    counts = np.bincount(split, minlength=len(names))  # (splits,)
+    missed = np.abs(counts - wanted * rows)  # (splits,), rows
+    if np.any((missed > _TOLERANCE * rows) & (missed > 1)) or not counts.all():
+        percent = [
+            ", ".join(f"{name} {100 * share:.4g} %" for name, share in zip(names, part, strict=True))
+            for part in (wanted, counts / max(rows, 1))
+        ]
+        raise DataError(
+            f"dataset.split: {size.max(initial=0):,} of {rows:,} rows share texts, directly or through "
+            f"others, and stay together; wanted: {percent[0]}, the nearest: {percent[1]}; other shares may "
+            "do, or dataset.split_by=row, which divides rows that share texts too"
+        )
     return {name: np.flatnonzero(split == number) for number, name in enumerate(names)}
 
 
@@ -112,14 +118,10 @@ def _groups(index: np.ndarray) -> np.ndarray:
     other = index[:, 1:].T.ravel()  # (rows * (views - 1),)
     edges = coo_array((np.ones(len(first), dtype=np.int8), (first, other)), shape=(texts, texts))
     _, component = connected_components(edges, directed=False)  # (texts,)
-    found = component[index[:, 0]]  # (rows,)
-    # Not the numbers of scipy, which are nobody's promise. Of several values the last one written stays.
-    last = np.full(texts, -1)  # (components,), and more
-    last[found] = np.arange(rows)
-    used = np.flatnonzero(last >= 0)  # (groups,)
-    number = np.zeros(texts, dtype=np.int64)  # (components,), and more
-    number[used[np.argsort(last[used])]] = np.arange(len(used))
-    return number[found]
+    group = component[index[:, 0]]  # (rows,)
+    # Not the numbers of scipy, which are nobody's promise.
+    _, last, number = np.unique(group[::-1], return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(-last))[number[::-1]]
 
 
 def _deal(size: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -139,22 +141,6 @@ def _deal(size: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> 
         middle = np.cumsum(size[small]) - size[small] / 2  # (small groups,)
         place[small] = np.searchsorted(borders, middle)
     return place
-
-
-def _check(names: list[str], wanted: np.ndarray, found: np.ndarray, largest: int) -> None:
-    rows = int(found.sum())
-    missed = np.abs(found - wanted * rows)  # (splits,), rows
-    nearest_shares = found / max(rows, 1)  # (splits,)
-    if np.any((missed > _TOLERANCE * rows) & (missed > 1)) or not found.all():
-        raise DataError(
-            f"dataset.split: {largest:,} of {rows:,} rows share texts, directly or through others, and stay "
-            f"together; wanted: {_percent(names, wanted)}, the nearest: {_percent(names, nearest_shares)}; "
-            "other shares may do, or dataset.split_by=row, which divides rows that share texts too"
-        )
-
-
-def _percent(names: list[str], shares: np.ndarray) -> str:
-    return ", ".join(f"{name} {100 * share:.4g} %" for name, share in zip(names, shares, strict=True))
 
 
 SHARE = 20  # one row in so many is held out where there is no dev split
@@ -219,25 +205,15 @@ def ranked(rows: Rows) -> Rows:
     A label stands for a score of 1 (entailment), 0.5 (neutral) or 0; of a triplet the anchor with its
     positive has score 1, with each negative 0.
     """
-    if rows.form == "triplet":
-        return _as_pairs(rows)
     if "score" in rows.targets:
         return rows
-    score = 1 - rows.targets["label"] / 2  # (rows,)
-    return replace(rows, targets={"score": score, **rows.targets}, kept=None)
-
-
-def _as_pairs(rows: Rows) -> Rows:
+    if "label" in rows.targets:
+        score = 1 - rows.targets["label"] / 2  # (rows,)
+        return replace(rows, targets={"score": score, **rows.targets}, kept=None)
     anchor, *others = rows.texts.values()
-    scores = np.zeros((len(others), len(rows)))  # (views, rows)
-    scores[0] = 1
-    return replace(
-        rows,
-        form="pair",
-        texts={"left": _joined([anchor] * len(others)), "right": _joined(others)},
-        targets={"score": scores.ravel()},
-        kept=None,
-    )
+    texts = {"left": _joined([anchor] * len(others)), "right": _joined(others)}
+    scores = np.repeat([1.0, *[0.0] * (len(others) - 1)], len(rows))  # (others * rows,)
+    return replace(rows, form="pair", texts=texts, targets={"score": scores}, kept=None)
 
 
 def _joined(columns: Sequence[Sequence[str]]) -> MappedTexts:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _RULES: dict[str, Rule] = {"score": score, "label": label}  # every other column
 _DTYPES = {"score": np.float64, "label": np.int64}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Source:
     """The options that say where rows come from and how they are divided, as :class:`Pairs` explains them."""
 
@@ -41,67 +41,54 @@ class Source:
     split_seed: int = 42
 
     @property
-    def of_path(self) -> tuple[str, ...]:
+    def from_path(self) -> tuple[str, ...]:
         """The splits that come from what `path` names."""
         named = self.split or self.splits or ("train",)
         return tuple(name for name in SPLITS if name in named)
 
-    def faults(self, takes: Sequence[str]) -> list[str]:
-        """Why the options cannot be meant together; `takes` are the splits that `splits` may name."""
-        faults = self._of_hub(takes) if hub.on_hub(self.path) else self._of_files()
-        if self.split is not None:
-            faults += share_problems("split", self.split)
-            if self.splits is not None:
-                faults.append(f"split divides what path names; leave out splits={dict(self.splits)}")
-        faults += [
-            f"{name} has a file of its own, {path!r}, and is taken from path"
-            for name, path in (("dev", self.dev), ("test", self.test))
-            if path is not None and name in self.of_path
-        ]
-        for name, choices in (("split_by", By), ("on_bad_row", OnBadRow)):
-            if getattr(self, name) not in get_args(choices):
-                accepted = " or ".join(get_args(choices))
-                faults.append(f"{name} must be {accepted}, got {getattr(self, name)!r}")
-        mark = self.mark
-        if mark is not None and (not isinstance(mark, str) or len(mark) != 1 or mark in '"\r\n'):
-            faults.append(
-                f"separator must be one character, no quote or line end, such as ';' or \\t, got {mark!r}"
-            )
-        return faults
-
-    def _of_hub(self, takes: Sequence[str]) -> list[str]:
-        faults = [
-            text.removeprefix("dataset.") for text in hub.problems(self.path, self.config, self.revision)
-        ]
-        if self.splits is not None and not {"train"} <= set(self.splits) <= set(takes):
-            faults.append(
-                f"splits says the hub's split of train, and of none but {', '.join(takes)}; got "
+    def problems(self, accepted: Sequence[str]) -> list[str]:
+        """Why the options cannot be meant together; `accepted` are the splits that `splits` may name."""
+        problems = []
+        of_hub = {"config": self.config, "revision": self.revision, "splits": self.splits}
+        if hub.on_hub(self.path):
+            reasons = hub.problems(self.path, self.config, self.revision)
+            problems += [reason.removeprefix("dataset.") for reason in reasons]
+        else:
+            problems += [
+                f"{name}={value!r} is of a data set of the hub, and path is {self.path!r}; leave it out, or "
+                f"give path={hub.PREFIX}OWNER/NAME"
+                for name, value in of_hub.items()
+                if value is not None
+            ]
+        if self.splits is not None and not {"train"} <= set(self.splits) <= set(accepted):
+            problems.append(
+                f"splits says the hub's split of train, and of none but {', '.join(accepted)}; got "
                 f"{dict(self.splits)}"
             )
-        return faults
-
-    def _of_files(self) -> list[str]:
-        given = {"config": self.config, "revision": self.revision, "splits": self.splits}
-        faults = [
-            f"{name}={value!r} is of a data set of the hub, and path is {self.path!r}; leave it out, or "
-            f"give path={hub.PREFIX}OWNER/NAME"
-            for name, value in given.items()
-            if value is not None
+        if self.split is not None:
+            problems += share_problems("split", self.split)
+            if self.splits is not None:
+                problems.append(f"split divides what path names; leave out splits={dict(self.splits)}")
+        problems += [
+            f"{name} has a file of its own, {path!r}, and is taken from path"
+            for name, path in (("dev", self.dev), ("test", self.test))
+            if path is not None and name in self.from_path
         ]
-        if "://" in self.path:
-            faults.append(
-                f"path: only files of this machine and {hub.PREFIX}OWNER/NAME are read, got {self.path!r}"
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            problems.append(
+                f"separator must be one character, no quote or line end, such as ';' or \\t, "
+                f"got {self.delimiter!r}"
             )
-        return faults
+        return problems
 
     @property
-    def mark(self) -> str | None:
-        """Between fields; a tab may be typed as on a command line, where nothing makes a tab of it."""
+    def delimiter(self) -> str | None:
+        """The separator; a tab may be typed as on a command line, where nothing makes a tab of it."""
         return "\t" if self.separator == r"\t" else self.separator
 
     def place(self, split: str) -> Path | None:
         """The file or folder of a split; None: it is of the hub."""
-        if split in self.of_path:
+        if split in self.from_path:
             return None if hub.on_hub(self.path) else expanded(self.path)
         return expanded(getattr(self, split))
 
@@ -109,31 +96,23 @@ class Source:
         """The files of a split, in order; downloaded where they are not in the hub's cache.
 
         Raises:
-            ConfigError: if there is no such config or split of the hub, or its files are of another kind.
+            ConfigError: if there is no such config or split of the hub.
             DataError: as `hub.files_of`.
         """
         place = self.place(split)
         if place is not None:
-            return _in_folder(place, kinds) if place.is_dir() else [place]
-        theirs = "train" if self.splits is None else self.splits[split]
-        splits = _of_hub(self.path, self.config, self.revision).splits
-        if theirs not in splits:
+            return _shards(place, kinds) if place.is_dir() else [place]
+        name = "train" if self.splits is None else self.splits[split]
+        files = hub.files_of(self.path, config=self.config, revision=self.revision, kinds=kinds).splits
+        if name not in files:
             raise ConfigError(
-                f"dataset.splits: {self.path} has no split {theirs!r}{nearest(theirs, splits)} "
-                f"(it has: {', '.join(splits)})"
+                f"dataset.splits: {self.path} has no split {name!r}{nearest(name, files)} "
+                f"(it has: {', '.join(files)})"
             )
-        unread = [file.name for file in splits[theirs] if kind(file) not in kinds]
-        if unread:
-            raise ConfigError(f"dataset.path: {self.path} holds {unread[0]}; expected {', '.join(kinds)}")
-        return list(splits[theirs])
+        return list(files[name])
 
 
-@cache
-def _of_hub(path: str, config: str | None, revision: str | None) -> hub.HubFiles:
-    return hub.files_of(path, config=config, revision=revision)
-
-
-def _in_folder(folder: Path, kinds: Sequence[str]) -> list[Path]:
+def _shards(folder: Path, kinds: Sequence[str]) -> list[Path]:
     """The shards of a folder by name: files of those kinds that do not begin with `.` or `_`."""
     files = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "_"))]
     return sorted((path for path in files if kind(path) in kinds), key=lambda path: path.name)
@@ -168,7 +147,7 @@ class Layout:
     @property
     def rules(self) -> dict[str, Rule]:
         """The rule of each column, by the file's name."""
-        rules = {theirs: _RULES.get(ours, sentence) for ours, theirs in self.columns.items()}
+        rules = {column: _RULES.get(name, sentence) for name, column in self.columns.items()}
         if self.score_range is not None and "score" in self.columns:
             low, high = self.score_range
             rules[self.columns["score"]] = partial(score, low=low, high=high)
@@ -185,9 +164,9 @@ def layout(owner: str, option: str, form: str, columns: Mapping[str, str] | None
         required = list(views_of_form(form, columns or ()).values())
     except ValueError as fault:
         raise ValueError(f"{owner}: {option} {fault}") from None
-    optional = list(_RULES) if form == "pair" else []
-    names = {name: name for name in [*required, *optional[:1]]} if columns is None else dict(columns)
-    known = [*required, *optional]
+    known = [*required, *(_RULES if form == "pair" else ())]
+    default = [*required, *(["score"] if form == "pair" else [])]
+    names = {name: name for name in default} if columns is None else dict(columns)
     if not set(required) <= set(names) <= set(known) or len(set(names.values())) < len(names):
         hint = "".join(nearest(str(name), known) for name in names if name not in known)
         raise ValueError(
@@ -201,9 +180,9 @@ class OfUser:
     """What pairs, texts and triplets of a user share.
 
     Args:
-        own: the layout of what `path` names.
+        train: the layout of what `path` names.
         held_out: that of dev and test files of their own.
-        takes: the splits that `splits` may name.
+        accepted: the splits that `splits` may name.
 
     Attributes:
         splits: those that there are.
@@ -217,42 +196,46 @@ class OfUser:
     name: str
     kinds: Sequence[str] = KINDS
 
-    def __init__(self, own: Layout, held_out: Layout, source: Source, takes: Sequence[str] = SPLITS) -> None:
-        self._own, self._held_out, self._source = own, held_out, source
-        files = {"dev": source.dev, "test": source.test}
-        faults = source.faults(takes)
-        self.splits = tuple(name for name in SPLITS if name in source.of_path or files.get(name) is not None)
+    def __init__(
+        self, train: Layout, held_out: Layout, source: Source, accepted: Sequence[str] = SPLITS
+    ) -> None:
+        self._train, self._held_out, self._source = train, held_out, source
+        problems = source.problems(accepted)
+        has_file = {"dev": source.dev is not None, "test": source.test is not None}
+        self.splits = tuple(name for name in SPLITS if name in source.from_path or has_file.get(name))
         self.graded = tuple(name for name in self.splits if name != "train")
-        self.views = tuple(own.views)
+        self.views = tuple(train.views)
         for name in self.graded:
             used = self._layout(name)
             if not is_ranked(used.form, used.targets):
-                faults.append(
+                problems.append(
                     f"{used.option} names no score or label, which {name} would be scored by; name it there, "
                     f"or in pair_columns for a file of its own, or leave {name} out"
                 )
-        if faults:
-            raise ValueError("; ".join(f"{type(self).__name__}: {fault}" for fault in faults))
+        if problems:
+            raise ValueError("; ".join(f"{type(self).__name__}: {problem}" for problem in problems))
         self._divided: dict[str | None, dict[str, np.ndarray]] = {}  # rows by split, of what was read last
 
     def _layout(self, split: str) -> Layout:
-        return self._own if split in self._source.of_path else self._held_out
+        return self._train if split in self._source.from_path else self._held_out
+
+    def _kinds(self, split: str) -> Sequence[str]:
+        return self.kinds if self._layout(split) is self._train else KINDS
 
     def problems(self, split: str, store: Store) -> list[str]:
         """Why the split cannot be read; of the hub nothing is known before."""
         if split not in self.splits:
             return [f"dataset.{split}: no file given; pass dataset.{split}=FILE"]
-        place = self._source.place(split)
+        place, kinds = self._source.place(split), self._kinds(split)
         if place is None:
             return []
-        option = "dataset.path" if split in self._source.of_path else f"dataset.{split}"
-        kinds = self._kinds(split)
+        option = "dataset.path" if split in self._source.from_path else f"dataset.{split}"
         accepted = f"{', '.join(kinds)}, those of text also with .gz"
         if place.is_dir():
-            found = sorted({str(kind(shard)) for shard in _in_folder(place, kinds)})
-            if len(found) == 1:
+            there = sorted({str(kind(shard)) for shard in _shards(place, kinds)})
+            if len(there) == 1:
                 return []
-            held = f"mixes {' and '.join(found)}" if found else f"holds no file that ends in {accepted}"
+            held = f"mixes {' and '.join(there)}" if there else f"holds no file that ends in {accepted}"
             return [f"{option}: the folder {str(place)!r} {held}; give files of one kind"]
         if kind(place) not in kinds:
             return [f"{option}: {str(place)!r} must end in {accepted}, or be a folder of such files"]
@@ -260,9 +243,6 @@ class OfUser:
             where = place.absolute().parent
             return [f"{option}: no file {str(place)!r}{neighbour(place)} (looked in {where})"]
         return []
-
-    def _kinds(self, split: str) -> Sequence[str]:
-        return self.kinds if self._layout(split) is self._own else KINDS
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split, in file order; those that are held out are `ranked`.
@@ -277,7 +257,7 @@ class OfUser:
         if problems := self.problems(split, store):
             raise DataError(problems)
         source, layout = self._source, self._layout(split)
-        is_divided = source.split is not None and split in source.of_path
+        is_divided = source.split is not None and split in source.from_path
         rows = Rows(
             name=self.name,
             split="train" if is_divided else split,
@@ -291,7 +271,7 @@ class OfUser:
             "columns": dict(layout.columns),
             "score_range": layout.score_range,
             "on_bad_row": source.on_bad_row,
-            "separator": source.mark,
+            "separator": source.delimiter,
         }
         what = str(source.place(split) or source.path)
         rows = prepared(files, key, lambda: self._parts(files, rows, layout, what), what=what)
@@ -311,11 +291,14 @@ class OfUser:
         for file in files:
             faults = LineFaults(file)
             try:
-                for raw, numbers in blocks(file, list(rules), faults, separator=self._source.mark, hint=hint):
+                for raw, numbers in blocks(
+                    file, list(rules), faults, separator=self._source.delimiter, hint=hint
+                ):
                     typed = convert(raw, rules, numbers, faults)
-                    columns = {ours: typed[theirs] for ours, theirs in layout.columns.items()}
-                    texts = {view: columns[column] for view, column in layout.views.items()}
-                    targets = {name: np.array(columns[name], _DTYPES[name]) for name in layout.targets}
+                    texts = {view: typed[layout.columns[name]] for view, name in layout.views.items()}
+                    targets = {
+                        name: np.array(typed[layout.columns[name]], _DTYPES[name]) for name in layout.targets
+                    }
                     count += len(next(iter(texts.values())))
                     yield replace(empty, texts=texts, targets=targets)
                     if refuses and len(faults) >= MOST_FAULTS:

@@ -234,6 +234,10 @@ class Rows:
         }
         return list(position), places
 
+    def index(self) -> np.ndarray:
+        """The place of each text among the distinct ones, int, ``(rows, views)``."""
+        return np.stack(list(self.distinct(list(self.texts))[1].values()), axis=1)
+
     def fingerprint(self) -> str:
         """SHA-256, in hex, of every column in order: equal for equal rows, wherever they were read from."""
         if self.kept is not None:

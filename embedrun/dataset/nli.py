@@ -15,7 +15,6 @@ from embedrun.files import Plain, expanded
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
 from embedrun.store.columns import LABELS, label, sentence
-from embedrun.store.read import neighbour
 
 Source = Literal["snli", "mnli"]
 Label = Literal["entailment", "neutral", "contradiction"]
@@ -175,10 +174,6 @@ def _scale(given: dict[str, float] | None, kept: tuple[str, ...]) -> dict[str, f
     return scores
 
 
-_FILE = "nli_scored.jsonl.gz"
-_KINDS = (".jsonl", ".jsonl.gz")
-
-
 class NliScored(OfStore):
     """What `embedrun annotate` writes, as training rows: premise on the left, hypothesis on the right.
 
@@ -194,42 +189,17 @@ class NliScored(OfStore):
     name = "nli_scored"
     targets = ("score", "label")
     splits = ("train",)
-    pattern = f"nli/{_FILE}"
+    pattern = "nli/nli_scored.jsonl.gz"
     fields = ("text1", "text2")
     values = scored(-1, 1) | {"label": ("label", label)}
+    is_kept = True
+    maker = "embedrun annotate output=DIR"
 
     def __init__(self, *, path: str | None = None) -> None:
-        self._path = None if path is None else expanded(path)
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store; none where `path` names the user's own."""
-        return super().files(split, store) if self._path is None else []
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        path = self._path
-        if path is None:
-            return super().problems(split, store)
-        if path.is_dir():
-            made = "embedrun annotate writes it once every block is done; run it again to resume"
-            return [] if (path / _FILE).is_file() else [f"dataset.path: {str(path)!r} has no {_FILE}; {made}"]
-        if not path.is_file():
-            where = path.absolute().parent
-            return [f"dataset.path: no file or folder {str(path)!r}{neighbour(path)} (looked in {where})"]
-        if not path.name.lower().endswith(_KINDS):
-            accepted = f"{' or '.join(_KINDS)}, or be an annotation's folder"
-            return [f"dataset.path: {str(path)!r} must end in {accepted}"]
-        return []
-
-    def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split, in file order."""
-        self.require(split)
-        source, file = store, f"nli/{_FILE}"
-        if self._path is not None:
-            path = self._path / _FILE if self._path.is_dir() else self._path
-            source, file = Store(path.parent), path.name
-        read = partial(self.read_file, source, file, split)
-        return mapped_if_large([source.path(file)], {"data_set": self.name}, read)
+        if path is not None:
+            file = expanded(path).absolute()
+            file = file / "nli_scored.jsonl.gz" if file.is_dir() else file
+            self.place, self.pattern = Store(file.parent), file.name
 
 
 _SHARES = tuple(share / 10 for share in range(1, 10))

@@ -9,14 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from embedrun.dataset.masking import masking_of, with_masking
-from embedrun.dataset.prepared import mapped_if_large
 from embedrun.dataset.split import held_out
 from embedrun.dataset.stored import BINARY, OfStore, require_published, scored
 from embedrun.errors import DataError
 from embedrun.files import expanded
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LABELS, LineFaults, category, sentence
+from embedrun.store.columns import LineFaults, category, relation, sentence
 from embedrun.store.fill import mark
 
 
@@ -55,12 +54,6 @@ class Sts(OfStore):
         self.name = f"sts{year}"
 
 
-def _relation(value: object) -> int:
-    if value not in LABELS:
-        raise ValueError(f"expected {', '.join(LABELS)}; got {value!r}")
-    return LABELS.index(value)
-
-
 class Sickr(OfStore):
     """SICK in its official splits: 4,500 / 500 / 4,927 pairs, relatedness 1 to 5 and an NLI label.
 
@@ -72,7 +65,7 @@ class Sickr(OfStore):
     targets = ("score", "label")
     splits = ("train", "dev", "test")
     pattern = "sickr/{split}.tsv.gz"
-    values = scored(1, 5) | {"label": ("entailment", _relation)}
+    values = scored(1, 5) | {"label": ("entailment", relation)}
 
 
 class _Binary(OfStore):
@@ -92,8 +85,7 @@ class Qnli(_Binary):
     Source: Wang et al. 2018 (GLUE), doi:10.18653/v1/W18-5446, made from SQuAD (Rajpurkar et al. 2016). GLUE
     has 104,743 training and 5,463 dev pairs, with label 0 for an answer (entailment) where the store has 1;
     `embedrun data get qnli` fetches and turns them. A store may as well hold GLUE's dev split alone, divided
-    into 4,063 / 1,400 pairs without a question or sentence in both: a score there is not comparable with
-    AnglE's Table 3, which scores the whole dev split of a model trained on GLUE's training split. The
+    into 4,063 / 1,400 pairs that share no text: a score there is not comparable with AnglE's Table 3. The
     fingerprint in `environment.json` tells them apart. The test split of GLUE has no public labels.
     """
 
@@ -105,12 +97,11 @@ class Qnli(_Binary):
 class Qqp(_Binary):
     """Quora Question Pairs: score 1 (duplicate) or 0.
 
-    Source: Iyer et al. 2017 (Quora). There are several versions: GLUE's has 363,846 training and 40,430 dev
-    pairs, over a third of them duplicates, and `embedrun data get qqp` fetches that one. A store may as well
-    hold samples in these files, such as 20,000 / 5,000 pairs from the partitions of Wang et al. 2017
-    (BiMPM), half of them duplicates, with some of GLUE's. AnglE's Table 3 scores the dev split of GLUE, so
-    that a score on another version is not comparable with it; the fingerprint in `environment.json` tells
-    the versions apart. The test split of GLUE has no public labels.
+    Source: Iyer et al. 2017 (Quora). GLUE's version has 363,846 training and 40,430 dev pairs, over a third
+    of them duplicates; `embedrun data get qqp` fetches it, and AnglE's Table 3 scores its dev split. A store
+    may as well hold samples, such as 20,000 / 5,000 pairs from the partitions of Wang et al. 2017 (BiMPM),
+    half of them duplicates, whose scores are not comparable; the fingerprint in `environment.json` tells the
+    versions apart. The test split of GLUE has no public labels.
     """
 
     name = "qqp"
@@ -149,10 +140,8 @@ class Mrpc(_Binary):
     def files(self, split: str, store: Store) -> list[str]:
         """The files of the split, by their names in the store."""
         self.require(split)
-        if split == "test":
-            return ["senteval/mrpc/test.jsonl.gz"]
-        train = "senteval/mrpc/train.jsonl.gz"
-        return [train, _DEV] if "dev" in self.splits and store.has(_DEV) else [train]
+        file = f"senteval/mrpc/{'test' if split == 'test' else 'train'}.jsonl.gz"
+        return [file, _DEV] if split != "test" and "dev" in self.splits and store.has(_DEV) else [file]
 
     def remark(self, store: Store) -> str:
         """That the dev split is not GLUE's, where it is not."""
@@ -169,8 +158,10 @@ class Mrpc(_Binary):
         rows = self.read_file(store, file, split)
         if split == "test" or "dev" not in self.splits:
             return rows
-        known = [self.read_file(store, name, "dev") for name in dev]
-        is_dev = _among(rows, known[0], store) if known else _drawn(rows)  # (rows,)
+        if dev:
+            is_dev = _among(rows, self.read_file(store, _DEV, "dev"), store)  # (rows,)
+        else:
+            is_dev = np.isin(np.arange(len(rows)), held_out(rows.index(), _DEV_ROWS, _SEED))  # (rows,)
         if split == "train":
             return rows.part(np.flatnonzero(~is_dev))
         return replace(rows.part(np.flatnonzero(is_dev)), name=self.name if dev else f"{self.name}_drawn")
@@ -189,14 +180,6 @@ def _among(rows: Rows, wanted: Rows, store: Store) -> np.ndarray:
             "two are of two versions of MRPC; move both away and get them again: embedrun data get mrpc"
         )
     return is_wanted
-
-
-def _drawn(rows: Rows) -> np.ndarray:
-    """Which of the rows are drawn, bool, ``(rows,)``."""
-    _, places = rows.distinct(list(rows.texts))
-    is_drawn = np.zeros(len(rows), dtype=bool)  # (rows,)
-    is_drawn[held_out(np.stack(list(places.values()), axis=1), _DEV_ROWS, _SEED)] = True
-    return is_drawn
 
 
 SetName = Literal["flickr30k", "flickr8k", "mscoco"]
@@ -238,10 +221,10 @@ class Captions(OfStore):
         self._files = {split: f"{set}/{stem}.jsonl.gz" for split, stem in _CAPTIONS[set, split_of].items()}
         self.splits = tuple(self._files)
 
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store."""
+    def file(self, split: str, store: Store) -> str:
+        """The file of the split."""
         self.require(split)
-        return [self._files[split]]
+        return self._files[split]
 
     def read_file(self, store: Store, file: str, split: str) -> Rows:
         """The captions of a file: the published number of images, each once, with two captions or more."""
@@ -270,9 +253,6 @@ def _two_captions(value: object) -> list[str]:
     return [sentence(text) for text in value]
 
 
-_ISSUES = "github_issues"
-
-
 class GithubIssues(OfStore):
     """Long texts: an issue and the one it was closed as a duplicate of (score 1), or another (score 0).
 
@@ -286,40 +266,18 @@ class GithubIssues(OfStore):
             of the data store.
     """
 
-    name = _ISSUES
+    name = "github_issues"
     splits = ("train", "dev", "test")
     pattern = "github_issues/{split}.jsonl.gz"
     fields = ("text1", "text2")
     values = scored(0, 1)
     parts = "repository"
+    maker = "embedrun collect output=DIR"
 
     def __init__(self, *, path: str | None = None) -> None:
-        self._place = None
         if path is not None:
             folder = expanded(path).absolute()
-            self._place = Store(folder.parent if folder.name == _ISSUES else folder)
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store; none where a path is given."""
-        return super().files(split, store) if self._place is None else []
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        (file,) = super().files(split, store)
-        if self._place is not None:
-            next_step = "`embedrun collect output=DIR` makes one"
-            problem = f"dataset.path: no {file} in {str(self._place.root)!r}; {next_step}"
-            return [] if self._place.has(file) else [problem]
-        return [
-            f"{problem}; `embedrun data get github_issues` fetches AnglE's own, and `embedrun collect "
-            "output=DIR` makes others for dataset.path=DIR"
-            for problem in store.missing([file])
-        ]
-
-    def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split, in file order."""
-        (file,) = super().files(split, store)
-        return self.read_file(self._place or store, file, split)
+            self.place = Store(folder.parent if folder.name == self.name else folder)
 
 
 _WHOLE = "wiki/wiki1m.txt.gz"
@@ -344,6 +302,7 @@ class Wiki1m(OfStore):
 
     name = "wiki1m"
     form = "text"
+    is_kept = True
     splits = ("train",)
     fields = ("text",)
 
@@ -351,16 +310,14 @@ class Wiki1m(OfStore):
         self.masking = masking_of(masking)
         self.targets: Sequence[str] = () if self.masking is None else ("maskable",)
 
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store; the whole before the sample."""
+    def file(self, split: str, store: Store) -> str:
+        """The file of the split; the whole before the sample."""
         self.require(split)
-        return [_WHOLE if store.has(_WHOLE) else _SAMPLE]
+        return _WHOLE if store.has(_WHOLE) else _SAMPLE
 
     def read(self, split: str, store: Store) -> Rows:
         """The sentences of the split, in file order; DataError also for an empty line."""
-        (file,) = self.files(split, store)
-        read = partial(self.read_file, store, file, split)
-        return with_masking(mapped_if_large([store.path(file)], {"data_set": self.name}, read), self.masking)
+        return with_masking(super().read(split, store), self.masking)
 
 
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]

@@ -181,9 +181,7 @@ def hold_out(rows: Rows, seed: int) -> Held:
         return Held(
             rows, reason=f"and {len(rows):,} training rows are too few to hold out 5 % (at least {least})"
         )
-    _, places = rows.distinct(list(rows.texts))
-    index = np.stack(list(places.values()), axis=1)  # (rows, views)
-    taken = held_out(index, most, seed)  # (held out,)
+    taken = held_out(rows.index(), most, seed)  # (held out,)
     if len(taken) < FEWEST:
         return Held(rows, reason="and nearly all training rows share texts, directly or through others")
     dev = ranked(replace(rows.part(taken), split="dev"))

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from embedrun.dataset.prepared import mapped_if_large
 from embedrun.errors import DataError
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
@@ -27,6 +28,9 @@ class OfStore:
         values: by target, its column and that one's rule.
         parts: the column that says which part of the data set a row is of, or empty.
         is_whole: whether only the whole published file is read: rows and labels as `conf/hub.yaml` has them.
+        is_kept: whether the rows of a large file are kept and mapped, as by `prepared`.
+        place: what the option `path` names in place of the data store; None where it names nothing.
+        maker: the command that writes what `path` names.
     """
 
     name: str
@@ -39,15 +43,27 @@ class OfStore:
     values: Values = MappingProxyType({})
     parts: ClassVar[str] = ""
     is_whole: ClassVar[bool] = False
+    is_kept: ClassVar[bool] = False
+    place: Store | None = None
+    maker: ClassVar[str] = ""
+
+    def file(self, split: str, store: Store) -> str:
+        """The file of the split."""
+        self.require(split)
+        return self.pattern.replace("{name}", self.name).replace("{split}", split)
 
     def files(self, split: str, store: Store) -> list[str]:
-        """The files of the split, by their names in the store."""
-        self.require(split)
-        return [self.pattern.format(name=self.name, split=split)]
+        """The files of the split, by their names in the store; none where a path is given."""
+        file = self.file(split, store)
+        return [file] if self.place is None else []
 
     def problems(self, split: str, store: Store) -> list[str]:
         """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
+        if self.place is None:
+            return store.missing(self.files(split, store))
+        file = self.file(split, store)
+        missing = f"dataset.path: no file {str(self.place.path(file))!r}; `{self.maker}` writes it"
+        return [] if self.place.has(file) else [missing]
 
     def require(self, split: str) -> None:
         """Raise a ValueError for a split that is not there."""
@@ -56,8 +72,9 @@ class OfStore:
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split, in file order."""
-        (file,) = self.files(split, store)
-        return self.read_file(store, file, split)
+        file, place = self.file(split, store), self.place or store
+        read = partial(self.read_file, place, file, split)
+        return mapped_if_large([place.path(file)], {"data_set": self.name}, read) if self.is_kept else read()
 
     def read_file(self, store: Store, file: str, split: str) -> Rows:
         """The rows of one file.

@@ -101,6 +101,13 @@ def label(value: object) -> int:
     raise ValueError(f"expected 0 (entailment), 1 (neutral) or 2 (contradiction), got {_shown(value)}")
 
 
+def relation(value: object) -> int:
+    """The label of its name; else ValueError with the reason."""
+    if value not in LABELS:
+        raise ValueError(f"expected {', '.join(LABELS)}; got {_shown(value)}")
+    return LABELS.index(value)
+
+
 def category(value: object, *, classes: int) -> int:
     """A class from 0, a whole number below `classes`; else ValueError with the reason."""
     if type(value) is not int or not 0 <= value < classes:

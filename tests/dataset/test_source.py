@@ -81,7 +81,7 @@ def test_what_the_hub_has_not_is_named_with_the_nearest(store):
     ("options", "said"),
     [
         ({"config": "a"}, "config='a' is of a data set of the hub, and path is 'a.tsv'"),
-        ({"path": PATH, "splits": {"train": "a", "eval": "b"}}, "of none but train, dev, test; got"),
+        ({"path": PATH, "splits": {"train": "a", "eval": "b"}}, "none but train, dev, test; got"),
         (
             {"path": PATH, "splits": {"train": "a", "dev": "b"}, "dev": "d.tsv"},
             "dev has a file of its own, 'd.tsv'",

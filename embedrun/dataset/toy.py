@@ -10,8 +10,7 @@ that do not (roles swapped, action turned into its opposite) mostly in the same 
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeVar
 
@@ -25,46 +24,55 @@ T = TypeVar("T")
 
 MOST = 100_000  # rows of a split, made in seconds
 
-
-@dataclass(frozen=True, eq=False)
-class Meaning:
-    """One value of a slot. Each is made once, so only the same object is equal to it.
-
-    Args:
-        words: two ways to say it, equal if there is but one. A slash separates two forms of a word: singular
-            and plural of a noun, past tense and participle of a verb.
-        broader: the more general value that it implies; None if there is none.
-    """
-
-    words: tuple[str, str]
-    broader: "Meaning | None" = None
-
-    def form(self, way: int, index: int = 0) -> str:
-        """Form `index` (0 or 1) of one of the two ways; a word without a slash is the same in both."""
-        forms = self.words[way].split("/")
-        return forms[min(index, len(forms) - 1)]
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What a sentence says; a slot is None where it says nothing."""
-
-    agent: Meaning
-    agent_count: Meaning
-    action: Meaning
-    patient: Meaning
-    patient_count: Meaning
-    tool: Meaning | None = None
-    place: Meaning | None = None
-    time: Meaning | None = None
-
-
-SLOTS = tuple(slot.name for slot in fields(Scene))
+# A meaning is the one or two ways to say it: "dog/dogs, hound/hounds". A slash separates two forms of a word,
+# singular and plural of a noun, past tense and participle of a verb.
+SLOTS = ("agent", "agent_count", "action", "patient", "patient_count", "tool", "place", "time")
 OPTIONAL_SLOTS = ("tool", "place", "time")
+Scene = Mapping[str, str | None]  # the meaning of each slot; None where it says nothing
+
+ONE = "a, one"  # the only count that takes a singular noun
+# By a more general meaning, those that imply it.
+_COUNTS = {"some": ("two", "three", "ten")}
+_BEINGS = {
+    "animal/animals": ("dog/dogs, hound/hounds", "rabbit/rabbits, bunny/bunnies"),
+    "worker/workers": ("doctor/doctors, physician/physicians", "lawyer/lawyers, attorney/attorneys"),
+    "criminal/criminals": ("thief/thieves, robber/robbers", "pirate/pirates, buccaneer/buccaneers"),
+    "relative/relatives": ("father/fathers, dad/dads", "mother/mothers, mom/moms"),
+    "youngster/youngsters": ("boy/boys, lad/lads", "girl/girls, lass/lasses"),
+}
+_PLACES = {
+    "in the countryside": ("in the forest, in the woods", "in the meadow, in the pasture"),
+    "in a building": ("in the hospital, in the clinic", "in the prison, in the jail"),
+    "near the water": ("on the beach, on the shore", "in the harbor, in the port"),
+}
+_TIMES = {
+    "during the day": ("at noon, at midday", "at dawn, at sunrise"),
+    "in the past": ("long ago, ages ago", "recently, lately"),
+}
+# Tools, and the actions that all of them suit, each beside its opposite.
+_ACTIONS = {
+    ("rope, cord", "stick, rod", "net, mesh"): (
+        ("pushed, shoved", "pulled, tugged"),
+        ("freed, released", "caught, captured"),
+        ("attacked, assaulted", "defended, protected"),
+    ),
+    ("lantern, lamp", "map, chart", "telescope, spyglass"): (
+        ("followed, trailed", "led, guided"),
+        ("saw/seen, spotted", "overlooked, missed"),
+    ),
+    ("song, tune", "story, tale", "gift, present"): (("scared, frightened", "calmed, soothed"),),
+}
+_FAMILIES = {**_COUNTS, **_BEINGS, **_PLACES, **_TIMES}
+BROADER_OF = {member: broader for broader, members in _FAMILIES.items() for member in members}
+COUNTS = (ONE, *_COUNTS["some"])
+BEINGS, PLACES, TIMES = (tuple(sum(part.values(), ())) for part in (_BEINGS, _PLACES, _TIMES))
+_OPPOSED = [(*pair, tools) for tools, pairs in _ACTIONS.items() for pair in pairs]
+OPPOSITES = {action: other for one, two, _ in _OPPOSED for action, other in ((one, two), (two, one))}
+TOOLS = {action: tools for one, two, tools in _OPPOSED for action in (one, two)}
+ACTIONS = tuple(OPPOSITES)
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """A scene and the way it is said.
 
     Args:
@@ -78,89 +86,46 @@ class Statement:
     passive: bool = False
     time_first: bool = False
 
-    @property
+    def words(self, slot: str, index: int = 0) -> str:
+        """Form `index` (0 or 1) of what fills a slot, as it is said; a word without a slash has one form."""
+        return _form(str(self.scene[slot]), self.ways[SLOTS.index(slot)], index)
+
+    def noun_phrase(self, slot: str) -> str:
+        """Who, and how many."""
+        word = self.words(slot, 0 if self.scene[f"{slot}_count"] == ONE else 1)
+        number = self.words(f"{slot}_count")
+        return _with_article(word) if number == "a" else f"{number} {word}"
+
     def sentence(self) -> str:
         """One English sentence in the past tense, with a capital and a full stop."""
-        scene, way = self.scene, dict(zip(SLOTS, self.ways, strict=True))
-        agent = _noun_phrase(scene.agent, way["agent"], scene.agent_count, way["agent_count"])
-        patient = _noun_phrase(scene.patient, way["patient"], scene.patient_count, way["patient_count"])
+        agent, patient = self.noun_phrase("agent"), self.noun_phrase("patient")
         if self.passive:
-            was = "was" if scene.patient_count == ONE else "were"
-            parts = [patient, was, scene.action.form(way["action"], 1), "by", agent]
+            was = "was" if self.scene["patient_count"] == ONE else "were"
+            parts = [patient, was, self.words("action", 1), "by", agent]
         else:
-            parts = [agent, scene.action.form(way["action"], 0), patient]
-        if scene.tool is not None:
-            parts += ["with", _with_article(scene.tool.form(way["tool"]))]
-        if scene.place is not None:
-            parts.append(scene.place.form(way["place"]))
-        if scene.time is not None:
-            time = scene.time.form(way["time"])
+            parts = [agent, self.words("action"), patient]
+        if self.scene["tool"]:
+            parts += ["with", _with_article(self.words("tool"))]
+        if self.scene["place"]:
+            parts.append(self.words("place"))
+        if self.scene["time"]:
+            time = self.words("time")
             parts = [time, *parts] if self.time_first else [*parts, time]
         text = " ".join(parts)
         return f"{text[0].upper()}{text[1:]}."
 
 
-def _noun_phrase(noun: Meaning, way: int, count: Meaning, count_way: int) -> str:
-    word = noun.form(way, 0 if count == ONE else 1)
-    number = count.form(count_way)
-    return _with_article(word) if number == "a" else f"{number} {word}"
+@cache
+def _form(meaning: str, way: int, index: int) -> str:
+    ways = meaning.split(", ")
+    forms = ways[min(way, len(ways) - 1)].split("/")
+    return forms[min(index, len(forms) - 1)]
 
 
 def _with_article(word: str) -> str:
-    # In every word below a vowel letter in front is a vowel sound too.
+    # In every word above a vowel letter in front is a vowel sound too.
     return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
 
-
-def _meaning(entry: str, broader: Meaning | None = None) -> Meaning:
-    """`"dog/dogs, hound/hounds"`: one meaning with two ways to say it, each with two forms."""
-    first, _, second = entry.partition(", ")
-    return Meaning((first, second or first), broader)
-
-
-def _family(broader: str, *members: str) -> tuple[Meaning, ...]:
-    parent = _meaning(broader)
-    return tuple(_meaning(member, parent) for member in members)
-
-
-ONE = Meaning(("a", "one"))  # the only count that takes a singular noun
-COUNTS = (ONE, *_family("some", "two", "three", "ten"))
-BEINGS = (
-    *_family("animal/animals", "dog/dogs, hound/hounds", "rabbit/rabbits, bunny/bunnies"),
-    *_family("worker/workers", "doctor/doctors, physician/physicians", "lawyer/lawyers, attorney/attorneys"),
-    *_family("criminal/criminals", "thief/thieves, robber/robbers", "pirate/pirates, buccaneer/buccaneers"),
-    *_family("relative/relatives", "father/fathers, dad/dads", "mother/mothers, mom/moms"),
-    *_family("youngster/youngsters", "boy/boys, lad/lads", "girl/girls, lass/lasses"),
-)
-PLACES = (
-    *_family("in the countryside", "in the forest, in the woods", "in the meadow, in the pasture"),
-    *_family("in a building", "in the hospital, in the clinic", "in the prison, in the jail"),
-    *_family("near the water", "on the beach, on the shore", "in the harbor, in the port"),
-)
-TIMES = (
-    *_family("during the day", "at noon, at midday", "at dawn, at sunrise"),
-    *_family("in the past", "long ago, ages ago", "recently, lately"),
-)
-# Tools, and the actions that all of them suit, each beside its opposite.
-_GROUPS = {
-    ("rope, cord", "stick, rod", "net, mesh"): (
-        ("pushed, shoved", "pulled, tugged"),
-        ("freed, released", "caught, captured"),
-        ("attacked, assaulted", "defended, protected"),
-    ),
-    ("lantern, lamp", "map, chart", "telescope, spyglass"): (
-        ("followed, trailed", "led, guided"),
-        ("saw/seen, spotted", "overlooked, missed"),
-    ),
-    ("song, tune", "story, tale", "gift, present"): (("scared, frightened", "calmed, soothed"),),
-}
-OPPOSITES: dict[Meaning, Meaning] = {}  # by action
-TOOLS: dict[Meaning, tuple[Meaning, ...]] = {}  # by action
-for _tools, _opposites in _GROUPS.items():
-    _suitable = tuple(map(_meaning, _tools))
-    for _first, _second in (map(_meaning, pair) for pair in _opposites):
-        OPPOSITES |= {_first: _second, _second: _first}
-        TOOLS |= {_first: _suitable, _second: _suitable}
-ACTIONS = tuple(OPPOSITES)
 
 SINGULAR_SHARE = 0.5  # of agents and of patients
 FILLED_SHARE = 0.3  # of scenes, for each optional slot
@@ -185,34 +150,30 @@ def draw_triple(rng: Generator) -> tuple[Statement, ...]:
 def _follow(rng: Generator, first: Statement, recipes: "Sequence[Recipe]") -> Statement:
     bounds = list(accumulate(recipe.share for recipe in recipes))
     recipe = recipes[bisect_right(bounds, rng.random() * bounds[-1])]
-    return _reworded(rng, replace(first, scene=recipe.change(rng, first.scene)), recipe.reword)
+    return _reworded(rng, first._replace(scene=recipe.change(rng, first.scene)), recipe.reword)
 
 
 def _reworded(rng: Generator, statement: Statement, probability: float) -> Statement:
     flips = (rng.random(len(SLOTS)) < probability).tolist()
-    return Statement(
-        statement.scene,
-        ways=tuple(way ^ flip for way, flip in zip(statement.ways, flips, strict=True)),
-        passive=_chance(rng, PASSIVE_SHARE),
-        time_first=_chance(rng, TIME_FIRST_SHARE),
-    )
+    ways = tuple(way ^ flip for way, flip in zip(statement.ways, flips, strict=True))
+    return Statement(statement.scene, ways, _chance(rng, PASSIVE_SHARE), _chance(rng, TIME_FIRST_SHARE))
 
 
 def _draw_scene(rng: Generator) -> Scene:
     agent, action = _pick(rng, BEINGS), _pick(rng, ACTIONS)
-    return Scene(
-        agent=agent,
-        agent_count=_draw_count(rng),
-        action=action,
-        patient=_pick(rng, [being for being in BEINGS if being != agent]),
-        patient_count=_draw_count(rng),
-        tool=_pick(rng, TOOLS[action]) if _chance(rng, FILLED_SHARE) else None,
-        place=_pick(rng, PLACES) if _chance(rng, FILLED_SHARE) else None,
-        time=_pick(rng, TIMES) if _chance(rng, FILLED_SHARE) else None,
-    )
+    return {
+        "agent": agent,
+        "agent_count": _draw_count(rng),
+        "action": action,
+        "patient": _pick(rng, [being for being in BEINGS if being != agent]),
+        "patient_count": _draw_count(rng),
+        "tool": _pick(rng, TOOLS[action]) if _chance(rng, FILLED_SHARE) else None,
+        "place": _pick(rng, PLACES) if _chance(rng, FILLED_SHARE) else None,
+        "time": _pick(rng, TIMES) if _chance(rng, FILLED_SHARE) else None,
+    }
 
 
-def _draw_count(rng: Generator) -> Meaning:
+def _draw_count(rng: Generator) -> str:
     return ONE if _chance(rng, SINGULAR_SHARE) else _pick(rng, COUNTS[1:])
 
 
@@ -223,49 +184,49 @@ def _keep(rng: Generator, scene: Scene) -> Scene:
 def _generalise(rng: Generator, scene: Scene) -> Scene:
     """Up to three times, a slot takes its broader meaning or, if it may, says nothing."""
     for _ in range(_pick(rng, (1, 2, 3))):
-        filled = {slot: value for slot in SLOTS if (value := getattr(scene, slot)) is not None}
-        choices = [(slot, value.broader) for slot, value in filled.items() if value.broader is not None]
-        choices += [(slot, None) for slot in OPTIONAL_SLOTS if slot in filled]
+        choices = [(slot, BROADER_OF[value]) for slot, value in scene.items() if value in BROADER_OF]
+        choices += [(slot, None) for slot in OPTIONAL_SLOTS if scene[slot] is not None]
         if choices:
-            scene = replace(scene, **dict([_pick(rng, choices)]))
+            scene = {**scene, **dict([_pick(rng, choices)])}
     return scene
 
 
 def _swap(rng: Generator, scene: Scene) -> Scene:
     """Agent and patient change roles; in half of the cases with their numbers."""
-    swapped = replace(scene, agent=scene.patient, patient=scene.agent)
+    swapped = {**scene, "agent": scene["patient"], "patient": scene["agent"]}
     if _chance(rng, 0.5):
         return swapped
-    return replace(swapped, agent_count=scene.patient_count, patient_count=scene.agent_count)
+    return {**swapped, "agent_count": scene["patient_count"], "patient_count": scene["agent_count"]}
 
 
 def _oppose(rng: Generator, scene: Scene) -> Scene:
-    return replace(scene, action=OPPOSITES[scene.action])
+    return {**scene, "action": OPPOSITES[str(scene["action"])]}
 
 
 def _alter(rng: Generator, scene: Scene) -> Scene:
     """One to four filled slots, all different, take another value."""
-    slots = [slot for slot in SLOTS if getattr(scene, slot) is not None]
+    slots = [slot for slot in SLOTS if scene[slot] is not None]
     for _ in range(_pick(rng, (1, 2, 3, 4))):
         slot = slots.pop(_pick(rng, range(len(slots))))
-        taken = (getattr(scene, slot), scene.agent, scene.patient)
+        taken = (scene[slot], scene["agent"], scene["patient"])
         others = [value for value in _values(slot, scene) if value not in taken]
-        scene = replace(scene, **{slot: _pick(rng, others)})
+        scene = {**scene, slot: _pick(rng, others)}
     return scene
 
 
-def _values(slot: str, scene: Scene) -> Sequence[Meaning]:
-    if slot == "tool":
-        return TOOLS[scene.action]
+def _values(slot: str, scene: Scene) -> Sequence[str]:
+    suitable = TOOLS[str(scene["action"])]
     if slot == "action":  # the tool stays, so it must suit the new action
-        return [action for action in ACTIONS if scene.tool is None or scene.tool in TOOLS[action]]
-    return {"agent": BEINGS, "patient": BEINGS, "place": PLACES, "time": TIMES}.get(slot, COUNTS)
+        return [action for action in ACTIONS if scene["tool"] in (None, *TOOLS[action])]
+    return {"agent": BEINGS, "patient": BEINGS, "tool": suitable, "place": PLACES, "time": TIMES}.get(
+        slot, COUNTS
+    )
 
 
 def _replace_all(rng: Generator, scene: Scene) -> Scene:
     """Another scene, mostly at the same place and time, so that something is shared."""
     other = _draw_scene(rng)
-    return replace(other, place=scene.place, time=scene.time) if _chance(rng, 0.7) else other
+    return {**other, "place": scene["place"], "time": scene["time"]} if _chance(rng, 0.7) else other
 
 
 def _chance(rng: Generator, probability: float) -> bool:
@@ -321,13 +282,14 @@ def score(first: Statement, second: Statement) -> float:
     """
     gained, possible = 0.0, 0
     for slot, way, other_way in zip(SLOTS, first.ways, second.ways, strict=True):
-        value, other = getattr(first.scene, slot), getattr(second.scene, slot)
+        value, other = first.scene[slot], second.scene[slot]
         if value is not None or other is not None:
             possible += WEIGHTS[slot]
         if value is None or other is None:
             continue
         if value == other:
-            gained += WEIGHTS[slot] * (1.0 if value.words[way] == other.words[other_way] else SYNONYM)
+            same_words = _form(value, way, 0) == _form(other, other_way, 0)
+            gained += WEIGHTS[slot] * (1.0 if same_words else SYNONYM)
         elif _implies(value, other) or _implies(other, value):
             gained += WEIGHTS[slot] * BROADER
     return round(TOP_SCORE * gained / possible, 2)
@@ -345,7 +307,7 @@ def label(premise: Scene, hypothesis: Scene) -> int:
     """
     answer = ENTAILMENT
     for slot in SLOTS:
-        known, claimed = getattr(premise, slot), getattr(hypothesis, slot)
+        known, claimed = premise[slot], hypothesis[slot]
         if known == claimed or _implies(known, claimed):
             continue
         if not _implies(claimed, known):
@@ -354,8 +316,8 @@ def label(premise: Scene, hypothesis: Scene) -> int:
     return answer
 
 
-def _implies(exact: Meaning | None, general: Meaning | None) -> bool:
-    return exact is not None and (general is None or exact.broader == general)
+def _implies(exact: str | None, general: str | None) -> bool:
+    return exact is not None and (general is None or BROADER_OF.get(exact) == general)
 
 
 class Toy:
@@ -449,7 +411,7 @@ def _drawn(
     texts: list[tuple[str, ...]] = []
     while len(texts) < sizes[-1]:
         drawn = draw(rng)
-        said = tuple(statement.sentence for statement in drawn)
+        said = tuple(statement.sentence() for statement in drawn)
         if len(set(said)) == len(said) and taken.isdisjoint(said):
             statements.append(drawn)
             texts.append(said)

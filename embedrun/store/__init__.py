@@ -24,10 +24,7 @@ __all__ = ["KINDS", "TEXT", "Store", "choose", "kind", "read_text", "sha256", "v
 
 # What an entry of the manifest has at the least.
 _ENTRY = {"path": str, "bytes": int, "sha256": str, "rows": int}
-_NEXT = (
-    "set EMBEDRUN_DATA=DIR or data_dir=DIR to a folder in the store layout, "
-    "or use +experiment=quickstart, which needs no data"
-)
+_NEXT = "set EMBEDRUN_DATA=DIR or data_dir=DIR, or use +experiment=quickstart, which needs no data"
 
 
 class Store:
@@ -56,10 +53,8 @@ class Store:
     def missing(self, relatives: Sequence[str]) -> list[str]:
         """One problem that names every missing file, the folder and the next step; none if all are there."""
         absent = [name for name in dict.fromkeys(relatives) if not self.has(name)]
-        if not absent:
-            return []
-        where = "the data folder" if self.root.is_dir() else "the data folder (which does not exist)"
-        return [f"{', '.join(absent)}: not in {where} {self.root}; {_NEXT}"]
+        there = "" if self.root.is_dir() else " (which does not exist)"
+        return [f"{', '.join(absent)}: not in the data folder{there} {self.root}; {_NEXT}"] if absent else []
 
     def _require(self, relative: str) -> None:
         if problems := self.missing([relative]):
@@ -67,11 +62,7 @@ class Store:
 
     @cached_property
     def manifest(self) -> list[Plain]:
-        """MANIFEST.json: one entry a file, with `path`, `bytes`, `sha256` and `rows` at the least.
-
-        Raises:
-            DataError: if it is missing, is not JSON or lacks a field.
-        """
+        """MANIFEST.json: one entry a file, with `path`, `bytes`, `sha256` and `rows` at the least."""
         self._require("MANIFEST.json")
         path = self.path("MANIFEST.json")
         try:
@@ -110,13 +101,10 @@ class Store:
 
 
 def choose(command: str, names: Sequence[str], paths: Iterable[str], catalogue: Catalogue) -> list[str]:
-    """The files that the user's names mean, in the given order; all of `paths` where no name is given.
+    """The files of `paths` that the user's names mean, in their order; all where no name is given.
 
     A name is that of a data set (`subj`) or of a group (`senteval`); else a folder (`senteval/mrpc`), a file
-    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`). `command` is for the message.
-
-    Raises:
-        ConfigError: for every unknown name, with the nearest known one.
+    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`). A ConfigError for every unknown one.
     """
     known = {path: _names(path, catalogue) for path in paths}
     words = sorted(set().union(*known.values()))

@@ -87,25 +87,21 @@ def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Cat
 
     Raises:
         ConfigError: for an unknown name.
-        DataError: if a wanted file of the folder is faulty or the store has another file of its name, and
-            nothing is written then; or if the store cannot be written.
+        DataError: if a wanted file of the folder is faulty, which is not copied then; or as `_fetch`.
     """
     source = Store(folder)
     offered = {entry["path"]: entry for entry in source.manifest}
-    chosen = choose(_GET, names, offered, catalogue)
-    with filling(store), Progress("copy", len(chosen), "files") as bar:
-        known = entries(store)
-        differing = [path for path in chosen if not whole(store, offered[path])]
-        wanted = [path for path in chosen if path in differing or path not in known]
-        problems = _in_the_way(store, differing, known)
-        problems += [text for path in wanted for text in verify(source, offered[path], catalogue)]
-        if problems:
+
+    def copy(path: str) -> Fetched:
+        if problems := verify(source, offered[path], catalogue):
             raise DataError(problems)
-        for number, path in enumerate(chosen, 1):
-            if path in wanted:
-                place(store, offered[path], partial(shutil.copyfile, source.path(path)))
-            bar.reach(number, path)
-    return [Fetched(path, "copied" if path in wanted else "there", offered[path]["rows"]) for path in chosen]
+        place(store, offered[path], partial(shutil.copyfile, source.path(path)))
+        return Fetched(path, "copied", offered[path]["rows"])
+
+    def is_there(path: str, entry: Plain | None) -> bool:
+        return entry is not None and whole(store, offered[path])
+
+    return _fetch(store, choose(_GET, names, offered, catalogue), is_there, copy)
 
 
 def whole(store: Store, entry: Plain) -> bool:
@@ -113,13 +109,33 @@ def whole(store: Store, entry: Plain) -> bool:
     return store.has(entry["path"]) and sha256(store.path(entry["path"])) == entry["sha256"]
 
 
-def _in_the_way(store: Store, paths: Sequence[str], known: Mapping[str, Plain]) -> list[str]:
-    """A problem for each file that is no damaged copy of a listed one: the user's own, or another version."""
-    return [
-        f"{store.path(path)}: another file of this name is there; move it away and get it again"
-        for path in paths
-        if store.has(path) and (path not in known or whole(store, known[path]))
-    ]
+def _fetch(
+    store: Store,
+    chosen: Sequence[str],
+    is_there: Callable[[str, Plain | None], bool],
+    fetch: Callable[[str], Fetched],
+) -> list[Fetched]:
+    """What `fetch` makes of each file that is not there as its source and its entry in the manifest say.
+
+    A DataError, before anything is fetched, if one is no damaged copy of a listed file but the user's own or
+    of another version.
+    """
+    results = []
+    with filling(store), Progress("get", len(chosen), "files") as bar:
+        known = entries(store)
+        waiting = [path for path in chosen if not is_there(path, known.get(path))]
+        in_the_way = [
+            f"{store.path(path)}: another file of this name is there; move it away and get it again"
+            for path in waiting
+            if store.has(path) and (path not in known or whole(store, known[path]))
+        ]
+        if in_the_way:
+            raise DataError(in_the_way)
+        for number, path in enumerate(chosen, 1):
+            is_new = path in waiting
+            results.append(fetch(path) if is_new else Fetched(path, "there", known[path]["rows"]))
+            bar.reach(number, path)
+    return results
 
 
 def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
@@ -130,56 +146,37 @@ def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[F
 
     Raises:
         ConfigError: for an unknown name, or no name.
-        DataError: if a name has no source on the hub, cannot be downloaded or is not what is published,
-            or the store has another file of its name. Files that were whole before stay.
+        DataError: if a name has no source on the hub, cannot be downloaded or is not what is published; or as
+            `_fetch`. Files that were whole before stay.
     """
     if not names:
         raise ConfigError(f"{_GET}: name what to fetch, such as stsb or nli; or give --from FOLDER")
-    files = {path: file for path, file in catalogue.files.items() if file.hub is not None}
-    paths = choose(_GET, names, catalogue.files, catalogue)
+    sources = {path: file.hub for path, file in catalogue.files.items() if file.hub is not None}
+    chosen = {name: choose(_GET, [name], catalogue.files, catalogue) for name in dict.fromkeys(names)}
     copy = "no source on the hub is known; copy it from a mounted store with --from FOLDER"
-    without_source = [
-        f"{name}: {copy}"
-        for name in dict.fromkeys(names)
-        if files.keys().isdisjoint(choose(_GET, [name], catalogue.files, catalogue))
-    ]
-    if without_source:
-        raise DataError(without_source)
-    chosen = [path for path in paths if path in files]
-    sets = dict.fromkeys(catalogue.data_set_of(path) for path in paths)
-    for name in sets.keys() - {catalogue.data_set_of(path) for path in chosen}:
-        say(f"warning: {name}: {copy}")
-    results = []
-    with filling(store), Progress("get", len(chosen), "files") as bar:
-        known = entries(store)
-        waiting = [path for path in chosen if not _is_there(store, files[path], known.get(path))]
-        if problems := _in_the_way(store, waiting, known):
-            raise DataError(problems)
-        for number, path in enumerate(chosen, 1):
-            if path in waiting:
-                results.append(_from_hub(store, path, files[path]))
-            else:
-                results.append(Fetched(path, "there", known[path]["rows"]))
-            bar.reach(number, path)
-    return results
+    if without := [name for name, paths in chosen.items() if sources.keys().isdisjoint(paths)]:
+        raise DataError([f"{name}: {copy}" for name in without])
+    paths = choose(_GET, names, catalogue.files, catalogue)
+    on_hub = {catalogue.data_set_of(path) for path in sources}
+    for name in dict.fromkeys(map(catalogue.data_set_of, paths)):
+        if name not in on_hub:
+            say(f"warning: {name}: {copy}")
 
+    def convert_from_hub(path: str) -> Fetched:
+        source = sources[path]
+        folder, commit = snapshot(source.repo, source.revision, source.files)
+        entry, content = converted(path, catalogue.files[path], source, folder, commit)
+        place(store, entry, lambda aside: aside.write_bytes(content))
+        return Fetched(path, "converted", entry["rows"])
 
-def _is_there(store: Store, file: StoreFile, entry: Plain | None) -> bool:
-    """Whether the file is as its source would give it."""
-    assert file.hub is not None
-    if entry is None or not whole(store, entry):
-        return False
-    rows = file.hub.rows if file.hub.rows is not None else file.rows
-    commit = entry.get("hub", {}).get("commit")
-    return (commit is None or file.hub.revision in (None, commit)) and rows in (None, entry["rows"])
+    def is_there(path: str, entry: Plain | None) -> bool:
+        if entry is None or not whole(store, entry):
+            return False
+        rows = sources[path].rows if sources[path].rows is not None else catalogue.files[path].rows
+        commit = entry.get("hub", {}).get("commit")
+        return rows in (None, entry["rows"]) and (commit is None or sources[path].revision in (None, commit))
 
-
-def _from_hub(store: Store, path: str, file: StoreFile) -> Fetched:
-    assert file.hub is not None
-    folder, commit = snapshot(file.hub.repo, file.hub.revision, file.hub.files)
-    entry, content = converted(path, file, file.hub, folder, commit)
-    place(store, entry, lambda aside: aside.write_bytes(content))
-    return Fetched(path, "converted", entry["rows"])
+    return _fetch(store, [path for path in paths if path in sources], is_there, convert_from_hub)
 
 
 def converted(

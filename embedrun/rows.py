@@ -70,18 +70,11 @@ MASKED = ("masked_once", "masked_twice")  # the views of the two copies
 
 @dataclass(frozen=True)
 class Skipped:
-    """A faulty row that was left out because the user asked for it.
+    """A faulty row that was left out because the user asked for it."""
 
-    Args:
-        file: as the user named it, or a shard of the folder that was named.
-        row: its number in the file, from 1; where the file has a header, that is row 1.
-        column: of the faulty value, as the file calls it; empty where the whole row is meant.
-        reason: in words.
-    """
-
-    file: str
-    row: int
-    column: str
+    file: str  # as the user named it, or a shard of the folder that was named
+    row: int  # from 1; where the file has a header, that is row 1
+    column: str  # of the faulty value, as the file calls it; empty where the whole row is meant
     reason: str
 
 
@@ -93,43 +86,33 @@ class MappedTexts(Sequence[str]):
 
     Args:
         table: with a column ``text``, no two alike, mapped from a file.
-        places: of each text in the table, int, ``(texts,)``; None: the whole table.
+        places: of each text in the table, int, ``(texts,)``.
     """
 
-    def __init__(self, table: "Dataset", places: np.ndarray | None = None) -> None:
+    def __init__(self, table: "Dataset", places: np.ndarray) -> None:
         self.table, self.places = table, places
-
-    @property
-    def table_index(self) -> np.ndarray:
-        """The place of each text in the table, ``(texts,)``."""
-        return np.arange(len(self.table)) if self.places is None else self.places
 
     @property
     def mark(self) -> str:
         """Equal for equal texts of one table; the name of a folder of the cache says what is in it."""
         folder = Path(self.table.cache_files[0]["filename"]).parent.name
-        return f"{folder} {hashlib.sha256(self.table_index.astype(np.int64).tobytes()).hexdigest()}"
+        return f"{folder} {hashlib.sha256(self.places.astype(np.int64).tobytes()).hexdigest()}"
 
     def at(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """The texts of some rows, in that order."""
-        places = np.asarray(rows, np.int64)  # (wanted,)
-        if self.places is not None:
-            places = self.places[places]
+        places = self.places[np.asarray(rows, np.int64)]  # (wanted,)
         return self.table[places.tolist()]["text"] if len(places) else []
 
     def __len__(self) -> int:
-        return len(self.table) if self.places is None else len(self.places)
+        return len(self.places)
 
     @overload
     def __getitem__(self, row: int) -> str: ...
     @overload
     def __getitem__(self, row: slice) -> list[str]: ...
     def __getitem__(self, row: int | slice) -> str | list[str]:
-        if not isinstance(row, slice):
-            return self.at([range(len(self))[row]])[0]
-        if self.places is None and row.step in (None, 1):
-            return self.table[row]["text"]
-        return self.at(range(*row.indices(len(self))))
+        rows = range(len(self))[row]
+        return self.at([rows])[0] if isinstance(rows, int) else self.at(rows)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -225,7 +208,7 @@ class Rows:
         mapped = {view: column for view, column in columns.items() if isinstance(column, MappedTexts)}
         tables = {id(column.table): column.table for column in mapped.values()}
         if len(mapped) == len(columns) and len(tables) == 1:
-            places = {view: column.table_index for view, column in mapped.items()}
+            places = {view: column.places for view, column in mapped.items()}
             return _used(next(iter(tables.values())), places)
         position: dict[str, int] = {}
         places = {
@@ -257,15 +240,13 @@ def _used(table: "Dataset", places: dict[str, np.ndarray]) -> tuple[MappedTexts,
     occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
     for index in places.values():
         occurs[index] = True
-    if occurs.all():
-        return MappedTexts(table), places
     number = np.cumsum(occurs, dtype=np.int32) - 1  # (texts of the table,)
     return MappedTexts(table, np.flatnonzero(occurs)), {view: number[at] for view, at in places.items()}
 
 
 def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:
     if isinstance(texts, MappedTexts):
-        return MappedTexts(texts.table, texts.table_index[rows])
+        return MappedTexts(texts.table, texts.places[rows])
     return texts_at(texts, rows)
 
 

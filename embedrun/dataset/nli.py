@@ -207,20 +207,15 @@ _SHARES = tuple(share / 10 for share in range(1, 10))
 
 @dataclass(frozen=True)
 class Merged:
-    """A whole annotation, without its texts.
+    """A whole annotation, without its texts."""
 
-    Args:
-        label: 0 entailment, 1 neutral, 2 contradiction, ``(rows,)``.
-        score: mean cosine of the teachers, ``(rows,)``.
-    """
-
-    label: np.ndarray
-    score: np.ndarray
+    label: np.ndarray  # (rows,): 0 entailment, 1 neutral, 2 contradiction
+    score: np.ndarray  # (rows,): mean cosine of the teachers
 
     def groups(self) -> dict[str, np.ndarray]:
         """The scores by the name of their label; a label without rows is left out."""
-        found = {name: self.score[self.label == code] for code, name in enumerate(LABELS)}
-        return {name: scores for name, scores in found.items() if len(scores)}
+        groups = {name: self.score[self.label == code] for code, name in enumerate(LABELS)}
+        return {name: scores for name, scores in groups.items() if len(scores)}
 
 
 def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, Plain]:

@@ -1,7 +1,7 @@
 """One file divided by a seed, with no text on two sides, and rows that an encoder is held against."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -49,7 +49,6 @@ def divide(
     Args:
         index: the place of each text among the distinct ones, ``(rows, views)``, whole numbers from 0.
         shares: of all rows by split, as `share_problems` wants them, in any order.
-        seed: the same one gives the same splits of the same index.
         by: ``row`` divides the rows whatever they share; a text may then be in two splits.
 
     Returns:
@@ -85,13 +84,7 @@ def held_out(index: np.ndarray, most: int, seed: int) -> np.ndarray:
     """Some rows at random, at most `most`, that share no text with any other row, directly or through others.
 
     Groups as in `divide` are shuffled by the seed and taken in turn; one that no longer fits is passed over.
-
-    Args:
-        index: the place of each text among the distinct ones, ``(rows, views)``, whole numbers from 0.
-        seed: the same one gives the same rows of the same index.
-
-    Returns:
-        Row numbers, ``(held out,)``, int64 and sorted; none where no group is small enough.
+    Gives row numbers, ``(held out,)``, int64 and sorted; none where no group is small enough.
     """
     group = _groups(index)  # (rows,)
     size = np.bincount(group)  # (groups,)
@@ -150,46 +143,31 @@ FEWEST = 20  # rows; a rank correlation of fewer says next to nothing
 
 @dataclass(frozen=True)
 class Held:
-    """Training rows, and those held out of them.
-
-    Args:
-        train: the rows that are left, in file order; all of them where none is held out.
-        dev: the others as scored pairs, in file order; None where none is held out.
-        rows: how many were held out: of a triplet there are several pairs.
-        reason: why none is, else empty.
-    """
+    """Training rows, and those held out of them, both in file order."""
 
     train: Rows
-    dev: Rows | None = None
-    rows: int = 0
-    reason: str = ""
+    dev: Rows | None = None  # scored pairs; None where no row is held out
+    rows: int = 0  # held out: of a triplet there are several pairs
+    reason: str = ""  # why none is
 
 
 def hold_out(rows: Rows, seed: int) -> Held:
     """Hold out 5 % of the training rows at random, 1,000 at most; they share no text with the others.
 
     None is held out of fewer than 400 rows, where hardly any group of rows that share texts is small enough,
-    or where the scores of what was drawn are all equal.
-
-    Args:
-        rows: that can be `ranked`.
-        seed: of the draw; it and the rows alone decide.
+    or where the scores of what was drawn are all equal. The rows, which can be `ranked`, and the seed decide.
     """
     most = min(MOST, len(rows) // SHARE)
     if most < FEWEST:
-        least = SHARE * FEWEST
-        return Held(
-            rows, reason=f"and {len(rows):,} training rows are too few to hold out 5 % (at least {least})"
-        )
+        few = f"and {len(rows):,} training rows are too few to hold out 5 % (at least {SHARE * FEWEST})"
+        return Held(rows, reason=few)
     taken = held_out(rows.index(), most, seed)  # (held out,)
     if len(taken) < FEWEST:
         return Held(rows, reason="and nearly all training rows share texts, directly or through others")
     dev = ranked(replace(rows.part(taken), split="dev"))
     if np.ptp(dev.targets["score"]) == 0:
         return Held(rows, reason="and nearly all training rows have the same score")
-    is_left = np.ones(len(rows), dtype=bool)  # (rows,)
-    is_left[taken] = False
-    return Held(rows.part(np.flatnonzero(is_left)), dev, len(taken))
+    return Held(rows.part(np.setdiff1d(np.arange(len(rows)), taken)), dev, len(taken))
 
 
 def is_ranked(form: str, targets: Collection[str]) -> bool:
@@ -208,12 +186,8 @@ def ranked(rows: Rows) -> Rows:
     if "label" in rows.targets:
         score = 1 - rows.targets["label"] / 2  # (rows,)
         return replace(rows, targets={"score": score, **rows.targets}, kept=None)
-    anchor, *others = rows.texts.values()
-    texts = {"left": _joined([anchor] * len(others)), "right": _joined(others)}
+    anchor, *others = (column for column in rows.texts.values() if isinstance(column, MappedTexts))
+    left, right = np.tile(anchor.places, len(others)), np.concatenate([column.places for column in others])
+    texts = {"left": MappedTexts(anchor.table, left), "right": MappedTexts(anchor.table, right)}
     scores = np.repeat([1.0, *[0.0] * (len(others) - 1)], len(rows))  # (others * rows,)
     return replace(rows, form="pair", texts=texts, targets={"score": scores}, kept=None)
-
-
-def _joined(columns: Sequence[Sequence[str]]) -> MappedTexts:
-    mapped = [column for column in columns if isinstance(column, MappedTexts)]
-    return MappedTexts(mapped[0].table, np.concatenate([column.table_index for column in mapped]))

@@ -16,16 +16,10 @@ Rule = Callable[[object], Any]
 
 
 class Fault(NamedTuple):
-    """What is wrong with one row.
+    """What is wrong with one row."""
 
-    Args:
-        row: from 1; where the file has a header, that is row 1.
-        column: as the file calls it, or empty where the whole row is meant.
-        reason: in words.
-    """
-
-    row: int
-    column: str
+    row: int  # from 1; where the file has a header, that is row 1
+    column: str  # as the file calls it, or empty where the whole row is meant
     reason: str
 
     def __str__(self) -> str:
@@ -60,8 +54,8 @@ class LineFaults:
 
     def check(self) -> None:
         """Raise a DataError with what `problems` gives, if anything."""
-        if self._faults:
-            raise DataError(self.problems())
+        if problems := self.problems():
+            raise DataError(problems)
 
 
 def shortened(where: object, messages: Sequence[str]) -> list[str]:
@@ -128,11 +122,8 @@ def convert(
 ) -> dict[str, list[Any]]:
     """The rows of which every value fits the rule of its column; the caller raises the faults.
 
-    Args:
-        columns: raw values by column, each ``(rows,)``.
-        rules: by column.
-        rows: their numbers in the file, ``(rows,)``, for the messages.
-        faults: where each refused value is noted; its row is left out of the result.
+    `columns` are raw values, each ``(rows,)``, `rows` their numbers in the file. Each refused value is noted
+    in `faults`, and its row left out.
     """
     typed: dict[str, list[Any]] = {name: [] for name in rules}
     refused: set[int] = set()

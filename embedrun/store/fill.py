@@ -321,8 +321,7 @@ def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:
     facts: dict[str, object] = {"columns": list(columns)}
     for key, column in COUNTED.items():
         if column in columns:
-            counts = Counter(map(str, columns[column]))
-            facts[key] = {value: counts[value] for value in sorted(counts)}
+            facts[key] = dict(sorted(Counter(map(str, columns[column])).items()))
     if "score" in columns:
         facts["score_min_max"] = [float(min(columns["score"])), float(max(columns["score"]))]
     return facts

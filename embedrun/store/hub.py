@@ -92,15 +92,12 @@ def _said(revision: str | None) -> str:
 
 @dataclass(frozen=True)
 class HubFiles:
-    """The data files of one config of a data set of the hub, all of them on this machine.
+    """The data files of one config of a data set of the hub."""
 
-    Args:
-        folder: of the hub's cache with the files of one commit; the commit is its name.
-        splits: files by split, both named and ordered as the hub does (``train``, ``validation``, ...).
-    """
-
-    folder: Path
-    splits: Mapping[str, tuple[Path, ...]]
+    folder: Path  # of the hub's cache with the files of one commit; the commit is its name
+    splits: Mapping[
+        str, tuple[Path, ...]
+    ]  # named and ordered as the hub does (``train``, ``validation``, ...)
 
     def missing(self) -> list[str]:
         """Names of the files that are not on this machine, or that are links to nothing."""

@@ -31,10 +31,7 @@ def views_of_form(form: str, names: Collection[str]) -> Mapping[str, str]:
     """The text columns of rows by view: those of the form, unless triplets have several hard negatives.
 
     Then `negative_1` to `negative_n`, names of views and of columns alike, stand in place of `negative`.
-    `names` are the columns or the views that are there.
-
-    Raises:
-        ValueError: if the negatives are not numbered from 1 without a gap, or one has no number.
+    `names` are the columns or the views that are there. A ValueError if they are not numbered from 1 on.
     """
     numbered = numbered_negatives(names) if form == "triplet" else []
     if not numbered:
@@ -131,34 +128,24 @@ def texts_at(texts: Sequence[str], rows: Sequence[int] | np.ndarray) -> list[str
 class Rows:
     """The rows of one split of one data set, by column.
 
-    Args:
-        name: of the data set, ``"stsb"``.
-        split: ``"train"``, ``"dev"`` or ``"test"``.
-        form: a key of :data:`FORMS`.
-        texts: the texts of each view of the form, all of one length: lists, or mapped from the disk.
-        targets: typed columns, each ``(rows,)``: ``score`` float64 (higher is more
-            similar), ``label`` int64 (0 entailment, 1 neutral, 2 contradiction), ``category`` int64
-            (class of a classification task, from 0), ``group`` int64 (number of the thing that several
-            texts describe, from 0), ``hard_negatives`` int64 (how many of `negative_1`, `negative_2` and so
-            on a row has; the texts behind these are empty).
-        subset: the part of the data set that each row comes from, or empty.
-        skipped: the rows that were left out, in file order; not part of the fingerprint.
-        masked: how the masked copies of a text are made, where the losses may ask for them.
-        kept: the fingerprint, where it was computed before.
+    `targets` are each ``(rows,)``: ``score`` float64 (higher is more similar), ``label`` int64 (0 entailment,
+    1 neutral, 2 contradiction), ``category`` int64 (class of a classification task, from 0), ``group`` int64
+    (number of the thing that several texts describe, from 0), ``hard_negatives`` int64 (how many of
+    `negative_1`, `negative_2` and so on a row has; the texts behind these are empty).
 
     Raises:
         ValueError: if the columns do not fit the form or differ in length.
     """
 
-    name: str
-    split: str
-    form: str
-    texts: Mapping[str, Sequence[str]]
+    name: str  # of the data set, "stsb"
+    split: str  # "train", "dev" or "test"
+    form: str  # a key of `FORMS`
+    texts: Mapping[str, Sequence[str]]  # by view, all of one length: lists, or mapped from the disk
     targets: dict[str, np.ndarray] = field(default_factory=dict)
-    subset: list[str] = field(default_factory=list)
-    skipped: tuple[Skipped, ...] = ()
-    masked: "Masked | None" = None
-    kept: str | None = None
+    subset: list[str] = field(default_factory=list)  # the part of the data set of each row, or empty
+    skipped: tuple[Skipped, ...] = ()  # rows left out, in file order; not part of the fingerprint
+    masked: "Masked | None" = None  # how masked copies are made, where the losses may ask for them
+    kept: str | None = None  # the fingerprint, where it was computed before
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:

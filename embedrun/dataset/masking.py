@@ -1,13 +1,12 @@
 """Two copies of a sentence, the second masked more than the first."""
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from embedrun.config.check import nearest
+from embedrun.config import Checker
 from embedrun.files import Plain
 from embedrun.rows import Rows
 
@@ -51,8 +50,6 @@ class Masking:
             raise ValueError(
                 f"masking: segments and least_words must be at least 1, got {segments}, {least_words}"
             )
-        if kind not in get_args(Kind):
-            raise ValueError(f"masking: kind must be {' or '.join(get_args(Kind))}, got {kind!r}")
         if round(first * least_words) < segments:
             raise ValueError(
                 f"masking: {first:g} of {least_words} words are fewer words than {segments} segments; "
@@ -118,19 +115,13 @@ def _shares(total: int, parts: int) -> list[int]:
 
 
 def masking_of(options: Plain | None) -> Masking | None:
-    """The masking that a data set's option asks for.
-
-    Raises:
-        ValueError: if an option is unknown or out of range.
-    """
+    """The masking that a data set's option asks for; a ValueError if one is unknown or out of range."""
     if options is None:
         return None
-    known = list(inspect.signature(Masking.__init__).parameters)[1:]
-    for name in options:
-        if name not in known:
-            raise ValueError(
-                f"masking: no option {name!r}{nearest(str(name), known)} (it has: {', '.join(known)})"
-            )
+    checker = Checker()
+    checker.signature(Masking, options, "masking")
+    if checker.problems:
+        raise ValueError("; ".join(checker.problems))
     return Masking(**options)
 
 

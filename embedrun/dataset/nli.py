@@ -1,6 +1,5 @@
 """SNLI and MultiNLI for training: labelled pairs, with scores of teachers too, or triplets."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,8 @@ Source = Literal["snli", "mnli"]
 Label = Literal["entailment", "neutral", "contradiction"]
 Neutral = Literal["column", "drawn"]
 _SOURCES = ("snli", "mnli")
+# SNLI and MultiNLI have no graded scores; neutral stands between, and only the order counts.
+_SCORES = {"entailment": 1.0, "neutral": 0.5, "contradiction": 0.0}
 _TRIPLES = "nli/triples.jsonl.gz"
 _PAIR = {"premise": sentence, "hypothesis": sentence, "label": label}
 _DRAW = 42  # seed; not that of the run, so that runs of several seeds have the same rows
@@ -78,9 +79,16 @@ class Nli(OfStore):
         if neutral == "column":
             self.targets, self.views = ("hard_negatives",), ("left", "right", "negative_1", "negative_2")
         self._neutral = neutral
-        self._sources = _chosen("sources", sources, default=_SOURCES, accepted=_SOURCES)
-        self._labels = _chosen("labels", labels, default=("entailment", "contradiction"), accepted=LABELS)
-        self._scores = _scale(scores, self._labels)
+        self._sources = tuple(dict.fromkeys(_SOURCES if sources is None else sources))
+        self._labels = tuple(dict.fromkeys(["entailment", "contradiction"] if labels is None else labels))
+        if not self._sources or not self._labels:
+            raise ValueError("Nli: sources and labels must name at least one")
+        self._scores = dict(_SCORES if scores is None else scores)
+        if not set(self._labels) <= set(self._scores) <= set(LABELS):
+            raise ValueError(
+                f"Nli: scores must be a number for each of {', '.join(self._labels)}, and for none but "
+                f"{', '.join(LABELS)}; got {scores}"
+            )
 
     def files(self, split: str, store: Store) -> list[str]:
         """The files of the split, by their names in the store; whole training splits before samples."""
@@ -152,26 +160,6 @@ class Nli(OfStore):
 def _labelled(files: list[str], store: Store) -> list[tuple[str, str, int]]:
     """Premise, hypothesis and label of every row of some files."""
     return [row for file in files for row in zip(*store.typed(file, _PAIR).values(), strict=True)]
-
-
-def _chosen(
-    option: str, given: list | None, *, default: tuple[str, ...], accepted: tuple[str, ...]
-) -> tuple[str, ...]:
-    chosen = default if given is None else tuple(dict.fromkeys(given))
-    if not chosen or not set(chosen) <= set(accepted):
-        raise ValueError(f"Nli: {option} must name at least one of {', '.join(accepted)}; got {list(chosen)}")
-    return chosen
-
-
-def _scale(given: dict[str, float] | None, kept: tuple[str, ...]) -> dict[str, float]:
-    # 0.5: SNLI and MultiNLI have no graded scores; neutral stands between, and only the order counts.
-    scores = {"entailment": 1.0, "neutral": 0.5, "contradiction": 0.0} if given is None else dict(given)
-    if not set(kept) <= set(scores) <= set(LABELS) or not all(map(math.isfinite, scores.values())):
-        raise ValueError(
-            f"Nli: scores must be a finite number for each of {', '.join(kept)}, and for none but "
-            f"{', '.join(LABELS)}; got {scores}"
-        )
-    return scores
 
 
 class NliScored(OfStore):

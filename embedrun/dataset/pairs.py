@@ -167,18 +167,9 @@ def layout(owner: str, option: str, form: str, columns: Mapping[str, str] | None
 class OfUser:
     """What pairs, texts and triplets of a user share.
 
-    Args:
-        train: the layout of what `path` names.
-        held_out: that of dev and test files of their own.
-        accepted: the splits that `splits` may name.
-
-    Attributes:
-        splits: those that there are.
-        graded: those of dev and test, whose rows have, or are given, a score.
-        views: of the training rows.
-
-    Raises:
-        ValueError: for options that cannot be meant together, with all faults.
+    `train` is the layout of what `path` names, `held_out` that of dev and test files of their own; `accepted`
+    are the splits that `splits` may name. A ValueError has every fault of options that cannot be meant
+    together.
     """
 
     name: str

@@ -20,32 +20,21 @@ BINARY: Values = {"score": ("label", partial(category, classes=2))}
 
 
 class OfStore:
-    """One file of the store a split, unless `files` and `read` say otherwise.
-
-    Attributes:
-        pattern: its name in the store, with `{name}` and `{split}` in it.
-        fields: its text columns, in the order of the views of `form`.
-        values: by target, its column and that one's rule.
-        parts: the column that says which part of the data set a row is of, or empty.
-        is_whole: whether only the whole published file is read: rows and labels as `conf/hub.yaml` has them.
-        is_kept: whether the rows of a large file are kept and mapped, as by `prepared`.
-        place: what the option `path` names in place of the data store; None where it names nothing.
-        maker: the command that writes what `path` names.
-    """
+    """One file of the store a split, unless `files` and `read` say otherwise."""
 
     name: str
     form: str = "pair"
     targets: Sequence[str] = ("score",)
     splits: tuple[str, ...]
-    pattern: str
-    fields: Sequence[str] = ("sentence1", "sentence2")
+    pattern: str  # the file's name in the store, with `{name}` and `{split}` in it
+    fields: Sequence[str] = ("sentence1", "sentence2")  # text columns, in the order of the views of `form`
     text: Rule = staticmethod(sentence)
-    values: Values = MappingProxyType({})
-    parts: ClassVar[str] = ""
-    is_whole: ClassVar[bool] = False
-    is_kept: ClassVar[bool] = False
-    place: Store | None = None
-    maker: ClassVar[str] = ""
+    values: Values = MappingProxyType({})  # by target, its column and that one's rule
+    parts: ClassVar[str] = ""  # the column that says which part of the data set a row is of, or empty
+    is_whole: ClassVar[bool] = False  # only the whole published file is read, as `conf/hub.yaml` counts it
+    is_kept: ClassVar[bool] = False  # the rows of a large file are kept and mapped, as by `prepared`
+    place: Store | None = None  # what the option `path` names in place of the data store
+    maker: ClassVar[str] = ""  # the command that writes what `path` names
 
     def file(self, split: str, store: Store) -> str:
         """The file of the split."""

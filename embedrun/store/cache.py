@@ -29,16 +29,8 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
 
     It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. Of several
     processes that make it at a time, the folder of the first serves. Without a folder that can be written, it
-    is made in a temporary one, for this process.
-
-    Args:
-        kind: of the entry, in letters.
-        key: plain data that decides the content.
-        make: fills the folder that it is given, which exists and is empty.
-        what: it is, for the messages and the list of entries.
-
-    Raises:
-        EmbedrunError: where the disk is full (exit 5).
+    is made in a temporary one, for this process. The key is plain data that decides the content; `what` it is
+    stands in messages and lists. An EmbedrunError (exit 5) where the disk is full.
     """
     name = f"{kind}-{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}"
     path = folder() / name
@@ -131,9 +123,10 @@ def entries() -> list[Entry]:
     every = []
     for path in folder().glob("*/"):
         with contextlib.suppress(OSError):  # it goes this moment, or is closed to others
-            what, used = "", path.stat().st_mtime
+            what, entry = "", path / _ENTRY
             with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):
-                what, used = str(read_json(path / _ENTRY)["what"]), (path / _ENTRY).stat().st_mtime
+                what = str(read_json(entry)["what"])
+            used = (entry if what else path).stat().st_mtime
             count = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             every.append(Entry(path, what, count, used))
     return sorted(every, key=lambda entry: (-entry.used, entry.path.name))

@@ -1,21 +1,20 @@
 """Fill the store from the hub, whose files are converted to its layout, or from a copy."""
 
-import contextlib
 import hashlib
 import json
 import math
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from embedrun.console import Progress, say
-from embedrun.errors import ConfigError, DataError, is_full
-from embedrun.files import Plain, open_lock, packed, take, whole_file
+from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain, only_writer, packed, refuse_unwritable, whole_file
 from embedrun.store import Store, choose, verify
 from embedrun.store.catalogue import COUNTED, Catalogue, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults, convert
@@ -27,28 +26,6 @@ _ASIDE = ".tmp-"
 _GET = "embedrun data get"
 
 
-@contextlib.contextmanager
-def filling(store: Store) -> Iterator[None]:
-    """Lock the store against other fillers; its folder is made where it is missing.
-
-    Raises:
-        DataError: if another fills it now, or it cannot be written; a full disk has an exit code of its own.
-    """
-    try:
-        store.root.mkdir(parents=True, exist_ok=True)
-        with open_lock(store.root / ".lock") as lock:
-            if not take(lock):
-                raise DataError(f"{store.root}: in use by another {_GET}; wait for it to finish")
-            yield
-    except OSError as fault:
-        if is_full(fault):
-            raise
-        reason = fault.strerror or str(fault)
-        raise DataError(
-            f"{store.root}: cannot be written ({reason}); name another with --data-dir DIR"
-        ) from fault
-
-
 def entries(store: Store) -> dict[str, Plain]:
     """The manifest as it is now, by path; empty where there is none yet."""
     fresh = Store(store.root)
@@ -56,7 +33,7 @@ def entries(store: Store) -> dict[str, Plain]:
 
 
 def place(store: Store, entry: Plain, write: Callable[[Path], object]) -> None:
-    """Record one file, and let `write` make it aside; needs `filling`.
+    """Record one file, and let `write` make it aside; the store has no other writer.
 
     The entry comes first: who is killed in between leaves an entry without its file, which is made again. A
     DataError if the bytes are not those of the entry.
@@ -117,11 +94,13 @@ def _fetch(
 ) -> list[Fetched]:
     """What `fetch` makes of each file that is not there as its source and its entry in the manifest say.
 
-    A DataError, before anything is fetched, if one is no damaged copy of a listed file but the user's own or
-    of another version.
+    Before anything is fetched, a DataError if one is no damaged copy of a listed file but the user's own or
+    of another version, and a ConfigError if the store cannot be written; exit 8 if another fills it now.
     """
     results = []
-    with filling(store), Progress("get", len(chosen), "files") as bar:
+    refuse_unwritable("--data-dir", store.root)
+    store.root.mkdir(parents=True, exist_ok=True)
+    with only_writer(store.path("MANIFEST.json")), Progress("get", len(chosen), "files") as bar:
         known = entries(store)
         waiting = [path for path in chosen if not is_there(path, known.get(path))]
         in_the_way = [

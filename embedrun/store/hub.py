@@ -95,9 +95,7 @@ class HubFiles:
     """The data files of one config of a data set of the hub."""
 
     folder: Path  # of the hub's cache with the files of one commit; the commit is its name
-    splits: Mapping[
-        str, tuple[Path, ...]
-    ]  # named and ordered as the hub does (``train``, ``validation``, ...)
+    splits: Mapping[str, tuple[Path, ...]]  # in the hub's names and order (``train``, ``validation``, ...)
 
     def missing(self) -> list[str]:
         """Names of the files that are not on this machine, or that are links to nothing."""

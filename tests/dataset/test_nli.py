@@ -37,9 +37,8 @@ def test_the_whole_training_split_goes_before_the_sample(store, samples, write):
     [
         ({"form": "triplet", "labels": ["neutral"]}, "form=pair"),
         ({"neutral": "column"}, "neutral is for form=triplet, pairs have labels; use dataset=nli_three_way"),
-        ({"labels": []}, "labels must name at least one of entailment, neutral, contradiction"),
-        ({"sources": ["wiki"]}, r"sources must name at least one of snli, mnli; got \['wiki'\]"),
-        ({"scores": {"entailment": 1}}, "finite number for each of"),
+        ({"labels": []}, "sources and labels must name at least one"),
+        ({"scores": {"entailment": 1}}, "a number for each of"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options, reason):

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedrun.errors import DataError
+from embedrun.errors import DataError, EmbedrunError
+from embedrun.files import only_writer
 from embedrun.store import Store, fill, verify
 from embedrun.store.catalogue import Catalogue
 from embedrun.store.fill import from_folder, from_hub
@@ -168,5 +169,6 @@ def test_another_file_of_the_name_is_never_overwritten(tmp_path, make_store, cat
 
 def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, catalogue):
     store = Store(tmp_path / "data")
-    with fill.filling(store), pytest.raises(DataError, match="in use by another embedrun data get"):
+    store.root.mkdir()
+    with only_writer(store.path("MANIFEST.json")), pytest.raises(EmbedrunError, match="in use by another"):
         from_folder(store, make_store("source"), [], catalogue)

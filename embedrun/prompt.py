@@ -93,11 +93,7 @@ def _place_problem(template: str) -> str | None:
 
 
 def of(template: str | None) -> Prompt | None:
-    """The prompt of a user's template; None for none, and for one that is the text alone.
-
-    Raises:
-        ConfigError: if the template is invalid.
-    """
+    """The prompt of a user's template; None for none, and for one that is the text alone."""
     if fault := problem(template):
         raise ConfigError(f"prompt: {fault}")
     return None if template in (None, PLACE) else Prompt(template)
@@ -111,15 +107,10 @@ def _edit_problem(text_edit: str) -> str:
 
 
 def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) -> Prompt | None:
-    """The prompt of use: evaluation, encoding, the saved model.
+    """The prompt of use: evaluation, encoding, the saved model; a ConfigError for an edit without one.
 
-    Args:
-        trained: what the model is trained with, or what its files say.
-        template: of `evaluation.prompt`; None: that of `trained`.
-        text_edit: of `evaluation.text_edit`; None: that of `trained`, ``none``: none.
-
-    Raises:
-        ConfigError: for an edit without a prompt.
+    `trained` is what the model is trained with, or what its files say. `template`, of `evaluation.prompt`,
+    and `text_edit`, of `evaluation.text_edit`, are those of `trained` where None; ``none`` is no edit.
     """
     prompt = trained if template is None else of(template)
     if prompt is None:
@@ -134,12 +125,9 @@ def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) 
 def in_training(
     prompt: Prompt | None, views: Mapping[str, str | None], every: tuple[str, ...]
 ) -> dict[str, Prompt | None]:
-    """The prompt of each view of the training rows; texts are not edited there.
+    """The prompt of each of `every` view of the training rows; texts are not edited there.
 
-    Args:
-        prompt: of every text.
-        views: of `dataset.prompts`, by view; None: as for every text.
-        every: all views.
+    `prompt` is that of every text, `views` those of `dataset.prompts`, by view; None: as for every text.
     """
     plain = None if prompt is None else replace(prompt, text_edit=None)
     return {view: plain if views.get(view) is None else of(views[view]) for view in every}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -45,24 +45,7 @@ def views_of_form(form: str, names: Collection[str]) -> Mapping[str, str]:
     return {"left": "anchor", "right": "positive"} | {name: name for name in wanted}
 
 
-class Masked(Protocol):
-    """Two copies of a sentence, the second masked more than the first; they are made anew in every epoch."""
-
-    @property
-    def needs_token(self) -> bool:
-        """Whether the copies hold a mask token."""
-        ...
-
-    def usable(self, text: str) -> bool:
-        """Whether the sentence can have such copies."""
-        ...
-
-    def copies(self, text: str, mask: str, random: np.random.Generator) -> tuple[str, str]:
-        """The two copies; `mask` stands for a hidden word."""
-        ...
-
-
-MASKED = ("masked_once", "masked_twice")  # the views of the two copies
+MASKED = ("masked_once", "masked_twice")  # the views of the copies of a sentence, made anew in every epoch
 
 
 @dataclass(frozen=True)
@@ -144,7 +127,7 @@ class Rows:
     targets: dict[str, np.ndarray] = field(default_factory=dict)
     subset: list[str] = field(default_factory=list)  # the part of the data set of each row, or empty
     skipped: tuple[Skipped, ...] = ()  # rows left out, in file order; not part of the fingerprint
-    masked: "Masked | None" = None  # how masked copies are made, where the losses may ask for them
+    masked: Any = None  # a `Masking`, which makes masked copies, where the losses may ask for them
     kept: str | None = None  # the fingerprint, where it was computed before
 
     def __post_init__(self) -> None:

@@ -48,7 +48,7 @@ class Masking:
             raise ValueError(f"masking: 0 < first < second < 1 must hold, got {first} and {second}")
         if segments < 1 or least_words < 1:
             raise ValueError(
-                f"masking: segments and least_words must be at least 1, got {segments}, {least_words}"
+                f"masking: segments and least_words must be 1 or more: {segments}, {least_words}"
             )
         if round(first * least_words) < segments:
             raise ValueError(
@@ -73,11 +73,7 @@ class Masking:
         return len(text.split()) >= self.least_words
 
     def copies(self, text: str, mask: str, random: np.random.Generator) -> tuple[str, str]:
-        """The sentence with fewer, and with more of its words hidden.
-
-        `text` has at least `least_words` words; `mask` is the tokenizer's mask token, which `delete` does not
-        use; `random` draws the places.
-        """
+        """The sentence, of `least_words` or more, with fewer, and with more of its words hidden by `mask`."""
         words = text.split()
         outer = self._segments(len(words), random)
         lengths = _shares(round(self.first * len(words)), self.segments)

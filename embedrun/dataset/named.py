@@ -30,11 +30,7 @@ def words() -> list[str]:
 
 
 def data_set(word: str) -> DataSet:
-    """The data set with its default options.
-
-    Raises:
-        ValueError: if there is none of that name, or it needs options; with the names that there are.
-    """
+    """The data set with its default options; a ValueError if there is none of that name, or it needs some."""
     name, options = _MEMBERS.get(word, (word, {}))
     if name not in family.names("dataset"):
         known = words()
@@ -50,10 +46,7 @@ def data_set(word: str) -> DataSet:
 def data_split(word: str, split: str) -> tuple[DataSet, str]:
     """A data set and the split that its word names, such as `stsb_dev`, else `split`.
 
-    Of a data set that is not divided it is `train`.
-
-    Raises:
-        ValueError: as `data_set`, or if the data set has no such split.
+    Of a data set that is not divided it is `train`. A ValueError also if it has no such split.
     """
     match = _SPLIT.fullmatch(word)
     name, split = (match[1], match[2]) if match else (word, "train" if word in _UNDIVIDED else split)

@@ -66,11 +66,7 @@ class OfStore:
         return mapped_if_large([place.path(file)], {"data_set": self.name}, read) if self.is_kept else read()
 
     def read_file(self, store: Store, file: str, split: str) -> Rows:
-        """The rows of one file.
-
-        Raises:
-            DataError: if it is missing or faulty, or is not the whole published one where it must be.
-        """
+        """The rows of one file; DataError if it is faulty, or not the whole published one where it must be."""
         rules: dict[str, Rule] = {**dict.fromkeys(self.fields, self.text), **dict(self.values.values())}
         rules |= {self.parts: sentence} if self.parts else {}
         columns = store.typed(file, rules)
@@ -95,15 +91,11 @@ def scored(low: float, high: float) -> dict[str, tuple[str, Rule]]:
 
 
 def require_published(store: Store, file: str, rows: int, labels: Sequence[object] = ()) -> None:
-    """Compare the rows and the labels of a JSON Lines file with the published numbers of `conf/hub.yaml`.
+    """Hold the rows and the labels, if any, of a JSON Lines file against the numbers of `conf/hub.yaml`.
 
     `embedrun data check` does so too, but nobody has to call it, and a part of a test set gives other scores
     under the same name: with 20 of SUBJ's 5,000 subjective sentences, as in a copy that was long in use, a
-    classifier that always predicts the other class has an accuracy of 99.6. `labels` are of every row, or
-    none where the file has none.
-
-    Raises:
-        DataError: with every number that differs, and what to do.
+    classifier that always predicts the other class has an accuracy of 99.6.
     """
     catalogue, path = _catalogue(), store.path(file)
     known = catalogue.files.get(file, StoreFile())

@@ -30,13 +30,10 @@ _COPY = "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
 
 
 def snapshot(repo: str, revision: str | None, files: Sequence[str]) -> tuple[Path, str]:
-    """Download files of one commit, unless the hub's cache has them; without network the cache serves.
+    """The folder with files of one commit, and the commit; without network the hub's cache serves.
 
-    `revision` is a commit, or None for the newest, without network the newest that the cache knows. Gives the
-    folder with the files, and their commit.
-
-    Raises:
-        DataError: if there is no such repository, revision or file, or the hub does not answer.
+    `revision` is a commit, or None for the newest, without network the newest that the cache knows. A
+    DataError if there is no such repository, revision or file, or the hub does not answer.
     """
     next_step = "a mounted copy serves as well: embedrun data get NAME --from FOLDER"
     folder = _downloaded(repo, revision, files, next_step)
@@ -140,12 +137,8 @@ def files_of(
     downloaded; code of the repository is never run. For a commit whose files, README.md too, are in the cache
     nobody asks the hub; a branch is looked up there once, and without network in the cache.
 
-    Args:
-        path: ``hf://datasets/OWNER/NAME``; with a file of it: that file, as split ``train``; with a folder:
-            its files by the hub's rules, whatever the README.md says.
-        config: one of the configs in the README.md; None for the default one.
-        revision: commit, branch or tag; None for the newest commit.
-        kinds: of file that are read.
+    `path` is ``hf://datasets/OWNER/NAME``; with a file of it: that file, as split ``train``; with a folder:
+    its files by the hub's rules, whatever the README.md says.
 
     Raises:
         ConfigError: for words that cannot be meant.
@@ -181,10 +174,12 @@ def pinned(options: Plain, began: object) -> Plain:
         return options
     if isinstance(began, Mapping) and began.get("path") == path and began.get("revision"):
         return {**options, "revision": began["revision"]}
-    if problems(path, None, revision):
-        return options
     with contextlib.suppress(DataError):
-        return {**options, "revision": _commit_now(path, revision)}
+        return (
+            options
+            if problems(path, None, revision)
+            else {**options, "revision": _commit_now(path, revision)}
+        )
     return options
 
 

@@ -90,15 +90,10 @@ def blocks(
     TSV has no quoting, CSV has (RFC 4180); both begin with a header. No type is inferred: text files give
     texts, `NA`, `007` and `true` among them. A plain text file has one column, its lines, whatever it is
     called. Records are counted from 1, a header too and blank lines not; those inside plain text are empty
-    texts.
+    texts, and with `blank` those at its end too. Those left out are noted in `faults`, which the caller adds
+    to and raises; `hint` is what to do about a missing column.
 
-    Args:
-        faults: where the records that are left out are noted; the caller adds its own and raises them.
-        separator: of the fields of TSV or CSV; None for a tab or a comma.
-        hint: what to do about a missing column; ends the message.
-        stream: to be read in place of a file; `path` stands in the messages.
-        form: `TEXT` or `.jsonl`, of a stream; None: as the file's name says.
-        blank: whether a blank line at the end of plain text is a record.
+    A `stream` of the `form` `TEXT` or `.jsonl` is read in place of a file; `path` stands in the messages.
 
     Raises:
         DataError: if the file cannot be read, has no record, or lacks a wanted column altogether.
@@ -259,18 +254,11 @@ def _parquet(path: Path, wanted: Sequence[str], hint: str) -> Iterator[Block]:
 
 @dataclass(frozen=True)
 class Texts:
-    """Where texts come from, and which of them may be empty.
+    """Where texts come from, and which of them may be empty."""
 
-    Args:
-        path: plain text, one text a line; JSON Lines, TSV or CSV, all of these also with ``.gz``; or Parquet.
-            None: standard input, plain text, or JSON Lines where a field is named.
-        field: of the text where records have several; None: ``text``.
-        allow_empty: whether a text may be empty, or white space alone.
-    """
-
-    path: Path | None
-    field: str | None
-    allow_empty: bool
+    path: Path | None  # None: standard input, plain text, or JSON Lines where a field is named
+    field: str | None  # of the text where records have several; None: `text`
+    allow_empty: bool  # or white space alone
 
     def check(self) -> None:
         """Check the file's name and the options; ConfigError or, for a missing file, DataError."""
@@ -279,10 +267,9 @@ class Texts:
         if not self.path.is_file():
             raise DataError(f"FILE: no file {str(self.path)!r}{neighbour(self.path)}")
         if kind(self.path) is None:
-            accepted = f"{', '.join((TEXT, *KINDS))}, those of text also with .gz"
             raise ConfigError(
-                f"FILE: {str(self.path)!r} must end in {accepted}; plain text of another name can come from "
-                f"standard input: embedrun encode MODEL - < {self.path}"
+                f"FILE: {str(self.path)!r} must end in {', '.join((TEXT, *KINDS))}, those of text also with "
+                ".gz; plain text of another name can come from standard input: embedrun encode MODEL - < FILE"
             )
         if kind(self.path) == TEXT and self.field is not None:
             raise ConfigError(f"--field: a {TEXT} file has no fields, got {self.field!r}; leave it out")

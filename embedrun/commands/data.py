@@ -3,7 +3,6 @@
 Also what was prepared of data and is kept in the user's cache: list it, remove it.
 """
 
-import math
 import sys
 import time
 from argparse import Namespace
@@ -29,17 +28,14 @@ _EXAMPLES = """examples:
 _GET_EXAMPLES = """examples:
   embedrun data get stsb nli
   embedrun data get sts senteval --from /mnt/data
-  embedrun data get --from /mnt/data
 
 Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. Files
 that are there and correct are not fetched again: after a kill, run the same command to resume."""
 _CLEAN_EXAMPLES = """Rows that were read from files, their token ids and the scores of untrained models are
-kept in the user's cache folder, so that the next run starts at once. What is removed is made anew when it is
-needed; your own files and the data folder are not touched.
+kept in the user's cache folder and made anew when needed; your own files and the data folder stay.
 
 examples:
-  embedrun data clean --older-than 30
-  embedrun data clean"""
+  embedrun data clean --older-than 30"""
 _AUDIT_EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run
 of characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
 image captions, is compared by sentence. A data set is read with its default options.
@@ -87,21 +83,11 @@ def _parsers() -> dict[str, Parser]:
     audit.add_argument("--subsets", action="store_true", help="with a line for each subset")
     sweep = add("clean", help="remove what was prepared and is kept in the cache", examples=_CLEAN_EXAMPLES)
     what = "only what was not used for so long; else all of it"
-    sweep.add_argument("--older-than", type=_days, metavar="DAYS", help=what)
+    sweep.add_argument("--older-than", type=float, metavar="DAYS", help=what)
     for action in (listing, check, get, audit):
         what = "the store; else EMBEDRUN_DATA, else the user's cache folder"
         action.add_argument("--data-dir", metavar="DIR", help=what)
     return {"": made, "list": listing, "check": check, "get": get, "audit": audit, "clean": sweep}
-
-
-def _days(text: str) -> float:
-    days = float(text)
-    if not 0 <= days < math.inf:
-        raise ValueError
-    return days
-
-
-_days.__name__ = "number of days"  # what argparse calls a value that it refuses
 
 
 def main(argv: Sequence[str]) -> int:
@@ -230,9 +216,5 @@ def _clean(arguments: Namespace) -> None:
 
 
 _RUN: dict[str, Callable[[Namespace], None]] = {
-    "list": _list,
-    "get": _get,
-    "check": _check,
-    "audit": _audit,
-    "clean": _clean,
-}
+    "list": _list, "get": _get, "check": _check, "audit": _audit, "clean": _clean
+}  # fmt: skip

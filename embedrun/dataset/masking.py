@@ -50,15 +50,15 @@ class Masking:
             raise ValueError(
                 f"masking: segments and least_words must be 1 or more: {segments}, {least_words}"
             )
-        if round(first * least_words) < segments:
+        if (
+            not segments
+            <= round(first * least_words)
+            <= round(second * least_words)
+            <= least_words - segments + 1
+        ):
             raise ValueError(
-                f"masking: {first:g} of {least_words} words are fewer words than {segments} segments; "
-                "lower segments or raise least_words"
-            )
-        if round(second * least_words) + segments - 1 > least_words:
-            raise ValueError(
-                f"masking: {segments} segments of {second:g} of {least_words} words leave no word between "
-                "them; lower segments or second"
+                f"masking: {first:g} of {least_words} words are fewer than {segments} segments, or "
+                f"{second:g} leave no word between them; lower segments or second, or raise least_words"
             )
         self.first, self.second, self.segments = first, second, segments
         self.least_words, self.kind = least_words, kind

@@ -24,9 +24,8 @@ _SPLIT = re.compile(r"(.+)_(train|dev|test)")
 
 def words() -> list[str]:
     """Every data set that needs no options, and the members of `sts`, `senteval` and `captions`."""
-    families = {name for name, _ in _MEMBERS.values()}
-    names = [name for name in family.names("dataset") if name not in families and _is_complete(name)]
-    return sorted([*names, *_MEMBERS])
+    names = set(family.names("dataset")) - {name for name, _ in _MEMBERS.values()}
+    return sorted([*filter(_is_complete, names), *_MEMBERS])
 
 
 def data_set(word: str) -> DataSet:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from embedrun.dataset.prepared import mapped_if_large
-from embedrun.dataset.stored import OfStore, scored
+from embedrun.dataset.published import OfStore, scored
 from embedrun.errors import DataError
 from embedrun.files import Plain, expanded
 from embedrun.rows import FORMS, Rows

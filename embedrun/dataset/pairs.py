@@ -55,18 +55,16 @@ class Source:
 
     def problems(self, accepted: Sequence[str]) -> list[str]:
         """Why the options cannot be meant together; `accepted` are the splits that `splits` may name."""
-        problems = []
+        of_hub = {"config": self.config, "revision": self.revision, "splits": self.splits}
+        problems = [
+            f"{name}={value!r} is of a data set of the hub, and path is {self.path!r}; leave it out, or give "
+            f"path={hub.PREFIX}OWNER/NAME"
+            for name, value in of_hub.items()
+            if value is not None and not hub.on_hub(self.path)
+        ]
         if hub.on_hub(self.path):
             reasons = hub.problems(self.path, self.config, self.revision)
             problems += [reason.removeprefix("dataset.") for reason in reasons]
-        else:
-            of_hub = {"config": self.config, "revision": self.revision, "splits": self.splits}
-            problems += [
-                f"{name}={value!r} is of a data set of the hub, and path is {self.path!r}; leave it out, or "
-                f"give path={hub.PREFIX}OWNER/NAME"
-                for name, value in of_hub.items()
-                if value is not None
-            ]
         if self.splits is not None and not {"train"} <= set(self.splits) <= set(accepted):
             problems.append(
                 f"splits names train, and none but {', '.join(accepted)}; got {dict(self.splits)}"
@@ -76,9 +74,9 @@ class Source:
             if self.splits is not None:
                 problems.append(f"split divides what path names; leave out splits={dict(self.splits)}")
         problems += [
-            f"{name} has a file of its own, {path!r}, and is taken from path"
-            for name, path in (("dev", self.dev), ("test", self.test))
-            if path is not None and name in self.from_path
+            f"{name} has a file of its own, {getattr(self, name)!r}, and is taken from path"
+            for name in ("dev", "test")
+            if name in self.from_path and getattr(self, name) is not None
         ]
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             problems.append(f"separator must be one character, such as ';' or \\t, got {self.delimiter!r}")

@@ -61,12 +61,8 @@ class Catalogue:
     def read(path: Path | None = None) -> "Catalogue":
         """The catalogue in a YAML file, by default ours; a ConfigError names every fault of the file."""
         path = path or presets.folder() / "hub.yaml"
-        try:
-            data = read_yaml(path)
-        except (OSError, ValueError) as fault:
-            raise ConfigError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
         checker = Checker()
-        catalogue = checker.build(Catalogue, data if isinstance(data, Mapping) else {})
+        catalogue = checker.build(Catalogue, read_yaml(path))
         if catalogue is None:
             raise ConfigError([f"{path}: {problem}" for problem in checker.problems])
         return catalogue

@@ -7,10 +7,9 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from embedrun.console import Progress, say
 from embedrun.errors import ConfigError, DataError
@@ -50,8 +49,7 @@ def place(store: Store, entry: Plain, write: Callable[[Path], object]) -> None:
             listed.write_bytes(text.encode())
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(NamedTuple):
     """What became of one file: `copied`, `converted`, or `there` if it was whole already."""
 
     path: str
@@ -110,10 +108,10 @@ def _fetch(
         ]
         if in_the_way:
             raise DataError(in_the_way)
-        for number, path in enumerate(chosen, 1):
+        for path in chosen:
             is_new = path in waiting
             results.append(fetch(path) if is_new else Fetched(path, "there", known[path]["rows"]))
-            bar.reach(number, path)
+            bar.reach(len(results), path)
     return results
 
 
@@ -229,7 +227,7 @@ def mark(first: str, second: str) -> str:
 def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     """Typed values by our name, of the rows that are kept, file after file."""
     names = source.columns or {"text": "text"}  # plain text has no columns
-    columns: dict[str, list[object]] = {name: [] for name in names}
+    kept: list[dict[str, object]] = []
     rules = {
         column: partial(_value, name, mapped=(source.values or {}).get(name))
         for name, column in names.items()
@@ -244,16 +242,15 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
                 for row in zip(*(typed[column] for column in names.values()), strict=True):
                     values = dict(zip(names, row, strict=True))
                     if all(values[name] in accepted for name, accepted in keep.items()):
-                        for name, value in values.items():
-                            columns[name].append(value)
+                        kept.append(values)
             faults.check()
         except DataError as fault:
             problems += fault.problems
     if problems:
         raise DataError(problems)
-    if not next(iter(columns.values())):
+    if not kept:
         raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
-    return columns
+    return {name: [values[name] for values in kept] for name in names}
 
 
 def _value(name: str, value: object, *, mapped: Mapping[Any, Any] | None) -> object:
@@ -279,18 +276,12 @@ def _text(target: str, columns: Mapping[str, Sequence[object]]) -> str:
     rows = zip(*columns.values(), strict=True)
     if target.endswith(".jsonl.gz"):
         lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
-    elif target.endswith(".tsv.gz"):
-        lines = ["\t".join(names), *("\t".join(_field(target, value) for value in row) for row in rows)]
-    else:
-        lines = [_field(target, text) for (text,) in rows]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _field(target: str, value: object) -> str:
-    text = str(value)
-    if any(end in text for end in "\t\n\r"):
-        raise DataError(f"{target}: cannot hold a text with a tab or a line end: {text[:40]!r}")
-    return text
+        return "".join(f"{line}\n" for line in lines)
+    fields = [names, *rows] if target.endswith(".tsv.gz") else list(rows)
+    for text in (str(value) for row in fields for value in row):
+        if not {"\t", "\n", "\r"}.isdisjoint(text):
+            raise DataError(f"{target}: cannot hold a text with a tab or a line end: {text[:40]!r}")
+    return "".join("\t".join(map(str, row)) + "\n" for row in fields)
 
 
 def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:
@@ -307,10 +298,7 @@ def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:
 
 
 def listing(store: Store, catalogue: Catalogue) -> list[list[str]]:
-    """One row of cells for each data set, after a heading; then one for each file of no known data set.
-
-    The data folder need not exist, nor have a manifest.
-    """
+    """One row of cells for each data set, after a heading; the data folder need not exist."""
     known = entries(store)
     table = [["data set", "files here", "rows here", "on the hub", "licence"]]
     for name, data_set in catalogue.data_sets.items():
@@ -320,8 +308,4 @@ def listing(store: Store, catalogue: Catalogue) -> list[list[str]]:
         on_hub = any(file.hub is not None for file in data_set.files.values())
         number = f"{len(here)} of {len(data_set.files)}"
         table.append([name, number, counted if here else "-", "yes" if on_hub else "no", data_set.licence])
-    there = {path.relative_to(store.root).as_posix() for path in store.root.rglob("*.gz")}
-    for path in sorted((there | known.keys()) - catalogue.files.keys()):
-        rows = f"{known[path]['rows']:,}" if path in known else "?"
-        table.append([path, f"{int(path in there)} of 1", rows, "no", "?"])
     return table

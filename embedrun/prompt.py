@@ -141,30 +141,26 @@ def check_prompts(checker: Checker, plain: Plain, views: Sequence[str] | None) -
     """
     groups = {name: options for name, options in plain.items() if isinstance(options, Mapping)}
     backbone, evaluation = groups.get("backbone", {}), groups.get("evaluation", {})
-    templates = {
-        "backbone.prompt": backbone.get("prompt"),
-        "evaluation.prompt": evaluation.get("prompt"),
-    }
-    # The edit certainly lacks a prompt, whatever the files of the model say.
-    template = evaluation.get("prompt") or backbone.get("prompt")
-    if template is None and backbone and backbone.get("name") is None:
-        template = PLACE
+    for path, template in (
+        ("backbone.prompt", backbone.get("prompt")),
+        ("evaluation.prompt", evaluation.get("prompt")),
+    ):
+        if isinstance(template, str) and (fault := problem(template)):
+            checker.problems.append(f"{path}: {fault}")
+    # Without a prompt and a model, whose files may have one, an edit certainly lacks it.
+    no_model = PLACE if "name" in backbone and backbone["name"] is None else None
+    template = evaluation.get("prompt") or backbone.get("prompt") or no_model
     if template == PLACE and evaluation.get("text_edit") in EDITS:
         checker.problems.append(_edit_problem(evaluation["text_edit"]))
     of_views = groups.get("dataset", {}).get("prompts") or {}
     if not isinstance(of_views, Mapping):
-        of_views = {}
         checker.problems.append("dataset.prompts: expected templates by view, {left: ..., right: ...}")
-    for view in of_views:
+        return
+    for view, template in of_views.items():
         if views is not None and view not in views:
             hint = nearest(str(view), views)
             checker.problems.append(
                 f"dataset.prompts.{view}: the rows have no such view{hint} (they have: {', '.join(views)})"
             )
-        else:
-            templates[f"dataset.prompts.{view}"] = of_views[view]
-    checker.problems += [
-        f"{path}: {fault}"
-        for path, template in templates.items()
-        if (path.startswith("dataset.") or isinstance(template, str)) and (fault := problem(template))
-    ]
+        elif fault := problem(template):
+            checker.problems.append(f"dataset.prompts.{view}: {fault}")

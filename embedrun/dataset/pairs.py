@@ -192,7 +192,6 @@ class OfUser:
         ]
         if problems:
             raise ValueError("; ".join(f"{type(self).__name__}: {problem}" for problem in problems))
-        self._divided: dict[str | None, dict[str, np.ndarray]] = {}  # rows by split, of what was read last
 
     def problems(self, split: str, store: Store) -> list[str]:
         """Why the split cannot be read; of the hub nothing is known before."""
@@ -226,10 +225,9 @@ class OfUser:
         if problems := self.problems(split, store):
             raise DataError(problems)
         source, layout = self._source, self._layouts[split]
-        is_divided = source.split is not None and split in source.from_path
         rows = Rows(
             name=self.name,
-            split="train" if is_divided else split,
+            split="train" if source.split and split in source.from_path else split,
             form=layout.form,
             texts={view: [] for view in layout.views},
             targets={target: np.array([], _DTYPES[target]) for target in layout.targets},
@@ -244,8 +242,9 @@ class OfUser:
         }
         what = str(source.place(split) or source.path)
         rows = prepared(files, key, lambda: self._parts(files, rows, layout, what), what=what)
-        if is_divided:
-            rows = self._part(rows, split)
+        if source.split is not None and split in source.from_path:
+            parts = divide(rows.index(), source.split, source.split_seed, by=source.split_by)
+            rows = replace(rows.part(parts[split]), split=split)
         return ranked(rows) if split in self.graded else rows
 
     def _parts(self, files: Sequence[Path], empty: Rows, layout: Layout, what: str) -> Iterator[Rows]:
@@ -278,14 +277,6 @@ class OfUser:
             first = skipped[0]
             raise DataError(f"{what}: all {len(skipped)} rows are faulty; row {first.row}: {first.reason}")
         yield replace(empty, skipped=tuple(skipped))
-
-    def _part(self, whole: Rows, split: str) -> Rows:
-        """One split of a file that is divided."""
-        source = self._source
-        if whole.kept not in self._divided:
-            rows = divide(whole.index(), source.split or {}, source.split_seed, by=source.split_by)
-            self._divided = {whole.kept: rows}
-        return replace(whole.part(self._divided[whole.kept][split]), split=split)
 
 
 def _skipped(faults: LineFaults) -> list[Skipped]:

@@ -20,7 +20,7 @@ from embedrun.files import expanded
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue, StoreFile, published_problems
-from embedrun.store.columns import Rule, category, relation, score, sentence
+from embedrun.store.columns import Rule, any_text, category, relation, score, sentence
 from embedrun.store.fill import mark
 
 _DTYPES = {"score": np.float64}  # of a target; the others are int64
@@ -460,10 +460,5 @@ class Senteval(OfStore):
         self.form = "pair" if task == "mrpc" else "text"
         self.splits = _SPLITS[task]
         self.fields = ("sentence1", "sentence2") if task == "mrpc" else ("text",)
-        self.text = _text if task in _MAY_BE_EMPTY else sentence
+        self.text = any_text if task in _MAY_BE_EMPTY else sentence
         self.values = {"category": ("label", partial(category, classes=_CLASSES.get(task, 2)))}
-
-
-def _text(value: object) -> str:
-    """A text, which may be empty."""
-    return "" if value == "" else sentence(value)

@@ -74,6 +74,11 @@ def sentence(value: object) -> str:
     return value
 
 
+def any_text(value: object) -> str:
+    """A text, which may be blank; else as `sentence`."""
+    return value if isinstance(value, str) and not value.strip() else sentence(value)
+
+
 def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> float:
     """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason."""
     text = str(value)

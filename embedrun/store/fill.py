@@ -34,8 +34,7 @@ def entries(store: Store) -> dict[str, Plain]:
 def place(store: Store, entry: Plain, write: Callable[[Path], object]) -> None:
     """Record one file, and let `write` make it aside; the store has no other writer.
 
-    The entry comes first: who is killed in between leaves an entry without its file, which is made again. A
-    DataError if the bytes are not those of the entry.
+    The entry comes first: who is killed in between leaves an entry without its file, which is made again.
     """
     path, manifest = store.path(entry["path"]), store.path("MANIFEST.json")
     every = {**entries(store), entry["path"]: dict(entry)}

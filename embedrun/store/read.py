@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from embedrun import files
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError, DataError
-from embedrun.store.columns import LineFaults, sentence
+from embedrun.store.columns import LineFaults, any_text, sentence
 
 KINDS = (".tsv", ".csv", ".jsonl", ".parquet")  # with named columns
 TEXT = ".txt"  # without: one text a line
@@ -290,13 +290,12 @@ class Texts:
             form = TEXT if self.field is None else ".jsonl"
             descriptor = os.dup(sys.stdin.fileno())  # closing it leaves standard input open
             stream = open(descriptor, encoding="utf-8-sig", newline="\n")  # noqa: SIM115 - `blocks` closes it
-        hint = "; --field NAME names another"
+        hint, rule = "; --field NAME names another", any_text if self.allow_empty else sentence
         for columns, rows in blocks(path, [field], faults, hint=hint, stream=stream, form=form, blank=True):
             for row, value in zip(rows, columns[field], strict=True):
                 count += 1
                 try:
-                    blank = self.allow_empty and isinstance(value, str) and not value.strip()
-                    yield value if blank else sentence(value)
+                    yield rule(value)
                 except ValueError as fault:
                     faults.add(row, str(fault))
             if len(faults) >= MOST_FAULTS:

@@ -68,8 +68,9 @@ def test_check_lists_all_faults_of_all_files(root, capsys):
 
 
 @pytest.mark.realdata
-def test_the_real_store_is_whole(capsys):
-    assert main(["check", "--data-dir", os.environ["EMBEDRUN_DATA"]]) == 0
+@pytest.mark.parametrize("names", [["sts"], pytest.param([], marks=pytest.mark.slow)])
+def test_the_real_store_is_whole(names, capsys):
+    assert main(["check", *names, "--data-dir", os.environ["EMBEDRUN_DATA"]]) == 0
     assert capsys.readouterr().out.endswith(" 0 faulty\n")
 
 

@@ -166,8 +166,8 @@ def files_of(
 def pinned(options: Plain, began: object) -> Plain:
     """The options of a data set, with a commit in the place of a branch of the hub.
 
-    `began` are the settled options of a run that began with these, whose commit is used. What
-    cannot be had stays, for `files_of` to report with everything else that is missing.
+    `began` are the options of a run that began with these, whose commit is used. What cannot be had stays,
+    for `files_of` to report with everything else that is missing.
     """
     path, revision = options.get("path"), options.get("revision")
     if not isinstance(path, str) or not on_hub(path) or (revision and _COMMIT.fullmatch(str(revision))):

@@ -104,6 +104,12 @@ def test_the_first_pairs_are_the_same_in_every_process():
     assert [drawn[split].targets["label"][0] for split in Toy.splits] == [0, 0, 2]
 
 
+@pytest.mark.parametrize(("form", "rows"), [("pair", "13114dd439764658"), ("triplet", "80eb0bfc27967dd8")])
+def test_the_rows_are_those_of_every_version(form, rows):
+    made = Toy(form=form, train_rows=200, dev_rows=1, test_rows=1).read("train")
+    assert made.fingerprint().startswith(rows)
+
+
 @pytest.mark.parametrize("form", ["pair", "triplet"])
 def test_no_text_is_in_two_splits(form):
     toy = Toy(form=form, train_rows=2000, dev_rows=200, test_rows=400)

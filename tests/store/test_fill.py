@@ -172,3 +172,13 @@ def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, 
     store.root.mkdir()
     with only_writer(store.path("MANIFEST.json")), pytest.raises(EmbedrunError, match="in use by another"):
         from_folder(store, make_store("source"), [], catalogue)
+
+
+def test_rows_that_stand_subset_after_subset_have_its_name():
+    first, second = ["One one.", "Two", "Three"], ["1", "2", "3"]
+    ends = [fill.mark(*pair) for pair in zip(first, second, strict=True)]
+    columns = {"sentence1": first, "sentence2": second}
+    blocks, sizes = {"web": [ends[2]] * 2, "news": ends[:2]}, {"web": 1, "news": 2}
+    assert fill.mark("one-ONE", "1") == ends[0]  # letters and digits alone
+    assert fill.subsets_in_turn(columns, blocks, sizes) == ["news", "news", "web"]
+    assert fill.subsets_in_turn(columns, {**blocks, "news": ends[1::-1]}, sizes) == []

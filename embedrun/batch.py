@@ -15,17 +15,10 @@ def sent(numbers: Tensor, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The token ids of several texts, flat and unpadded.
+    """The token ids of several texts, flat and unpadded; the backbone alone decides how they are packed."""
 
-    Only the backbone decides whether they are padded, split or packed.
-
-    Args:
-        ids: int64, ``(tokens,)``, all texts one after the other, special tokens included.
-        lengths: int64, ``(texts,)``, tokens of each text; their sum is ``len(ids)``.
-    """
-
-    ids: Tensor
-    lengths: Tensor
+    ids: Tensor  # (tokens,), int64: all texts one after the other, special tokens included
+    lengths: Tensor  # (texts,), int64: tokens of each text; their sum is len(ids)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -45,15 +38,10 @@ class Tokens:
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The token ids of distinct texts, held compactly, read by index.
+    """The token ids of distinct texts, held compactly, read by index."""
 
-    Args:
-        ids: int32, ``(tokens,)``.
-        starts: int64, ``(texts + 1,)``; text ``i`` is ``ids[starts[i]:starts[i + 1]]``.
-    """
-
-    ids: np.ndarray
-    starts: np.ndarray
+    ids: np.ndarray  # (tokens,), int32
+    starts: np.ndarray  # (texts + 1,), int64; text i is ids[starts[i]:starts[i + 1]]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -75,13 +63,10 @@ class TokenTable:
 
 @dataclass(frozen=True)
 class View:
-    """One view of the rows, as one pass through the encoder takes it.
+    """One view of the rows, as one pass through the encoder takes it."""
 
-    `tokens` are those of ``(rows,)`` texts, cut to the length of this pass. `seeds`, int64, ``(rows,)``,
-    decide the dropout of each text wherever and with whatever other texts it is encoded.
-    """
-
-    tokens: Tokens
+    tokens: Tokens  # of (rows,) texts, cut to the length of this pass
+    # (rows,), int64: decide the dropout of each text wherever and with whatever others it is encoded
     seeds: Tensor
     dropout: bool = True
 
@@ -97,17 +82,13 @@ class View:
 class Batch:
     """The rows whose texts the losses compare with each other.
 
-    Args:
-        views: by the key of the pass, which is the name of the view (``left``, ``right``, ``negative``,
-            ``text``, ``masked_once``, ``masked_twice``) where the pass is a usual one. They hold the texts
-            of the rows that this process encodes.
-        targets: tensors by name, each ``(rows,)``, of all rows: the columns of the data set (``score``
-            float64, ``label`` int64) and, for every view, ``<view>_identity`` int64, equal for equal texts.
-        rows: position of each row in the training split, int64, ``(rows,)``.
-        own: which of the rows this process encodes.
+    The key of a view is its pass, the name of the view (``left``, ``right``, ``negative``, ``text``,
+    ``masked_once``, ``masked_twice``) where the pass is a usual one. `targets` are the columns of the data
+    set (``score`` float64, ``label`` int64) and, for every view, ``<view>_identity`` int64, equal for equal
+    texts.
     """
 
-    views: dict[str, View]
-    targets: dict[str, Tensor]
-    rows: np.ndarray
-    own: slice = field(default_factory=lambda: slice(None))
+    views: dict[str, View]  # of the rows that this process encodes
+    targets: dict[str, Tensor]  # (rows,) each, of all rows
+    rows: np.ndarray  # (rows,), int64: the position of each in the training split
+    own: slice = field(default_factory=lambda: slice(None))  # the rows that this process encodes

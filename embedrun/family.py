@@ -29,9 +29,10 @@ _NO_MEMBER = ("mix", "scores", "masking")
 
 # Members that share a file with others; every other one has a file of its name.
 _TOGETHER = {
-    "dataset": {"texts": "pairs", "triplets": "pairs"}
+    "dataset": {"texts": "pairs", "triplets": "pairs", "nli_scored": "nli"}
     | dict.fromkeys(
-        ("captions", "github_issues", "mrpc", "qnli", "qqp", "sickr", "sts", "stsb", "wiki1m"), "published"
+        ("captions", "github_issues", "mrpc", "qnli", "qqp", "senteval", "sickr", "sts", "stsb", "wiki1m"),
+        "published",
     ),
 }
 

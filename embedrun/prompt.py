@@ -72,17 +72,17 @@ class Prompt:
         return self.before + self.edited(text) + self.after
 
 
-def problem(template: str | None) -> str | None:
-    """Why this is no valid template, or None."""
+def problem(template: object) -> str | None:
+    """Why this is no valid template of a user, or None; None, no template, is valid."""
     if template is None:
         return None
-    if fault := _place_problem(template):
-        return fault
+    if not isinstance(template, str):
+        return f"expected a template or null, got {template!r}"
     # More likely mistyped than meant; in the files of a model they are meant.
     others = [name for name in re.findall(r"\{\w*\}", template) if name != PLACE]
-    if others:
+    if others and template.count(PLACE) == 1:
         return f"{others[0]} stands for nothing in {template!r}; {PLACE} alone is replaced"
-    return None
+    return _place_problem(template)
 
 
 def _place_problem(template: str) -> str | None:
@@ -93,18 +93,13 @@ def _place_problem(template: str) -> str | None:
 
 
 def of(template: str | None) -> Prompt | None:
-    """The prompt of a user's template; None for none, and for one that is the text alone.
-
-    Raises:
-        ConfigError: if the template is invalid.
-    """
+    """The prompt of a user's template; None for none, and for one that is the text alone."""
     if fault := problem(template):
         raise ConfigError(f"prompt: {fault}")
     return None if template in (None, PLACE) else Prompt(template)
 
 
-def edit_problem(text_edit: str) -> str:
-    """The message about an edit without a prompt."""
+def _edit_problem(text_edit: str) -> str:
     return (
         f"evaluation.text_edit: {text_edit} goes with a prompt, and there is none; give evaluation.prompt, "
         "or leave text_edit null"
@@ -112,20 +107,15 @@ def edit_problem(text_edit: str) -> str:
 
 
 def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) -> Prompt | None:
-    """The prompt of use: evaluation, encoding, the saved model.
+    """The prompt of use: evaluation, encoding, the saved model; a ConfigError for an edit without one.
 
-    Args:
-        trained: what the model is trained with, or what its files say.
-        template: of `evaluation.prompt`; None: that of `trained`.
-        text_edit: of `evaluation.text_edit`; None: that of `trained`, ``none``: none.
-
-    Raises:
-        ConfigError: for an edit without a prompt.
+    `trained` is what the model is trained with, or what its files say. `template`, of `evaluation.prompt`,
+    and `text_edit`, of `evaluation.text_edit`, are those of `trained` where None; ``none`` is no edit.
     """
     prompt = trained if template is None else of(template)
     if prompt is None:
         if text_edit not in (None, NO_EDIT):
-            raise ConfigError(edit_problem(text_edit))
+            raise ConfigError(_edit_problem(text_edit))
         return None
     if text_edit is None:
         return replace(prompt, text_edit=trained.text_edit if trained else None)
@@ -135,12 +125,9 @@ def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) 
 def in_training(
     prompt: Prompt | None, views: Mapping[str, str | None], every: tuple[str, ...]
 ) -> dict[str, Prompt | None]:
-    """The prompt of each view of the training rows; texts are not edited there.
+    """The prompt of each of `every` view of the training rows; texts are not edited there.
 
-    Args:
-        prompt: of every text.
-        views: of `dataset.prompts`, by view; None: as for every text.
-        every: all views.
+    `prompt` is that of every text, `views` those of `dataset.prompts`, by view; None: as for every text.
     """
     plain = None if prompt is None else replace(prompt, text_edit=None)
     return {view: plain if views.get(view) is None else of(views[view]) for view in every}
@@ -149,49 +136,31 @@ def in_training(
 def check_prompts(checker: Checker, plain: Plain, views: Sequence[str] | None) -> None:
     """Note what is wrong with `backbone.prompt`, `evaluation.prompt` and `dataset.prompts`.
 
-    `views`, of the training rows, is None where there are none or their data set is faulty itself.
+    `views`, of the training rows, is None where there are none or their data set is faulty itself. What is
+    no text or no mapping at all the schema has refused.
     """
-    for group in ("backbone", "evaluation"):
-        options = plain.get(group)
-        _check_template(
-            checker, f"{group}.prompt", options.get("prompt") if isinstance(options, Mapping) else None
-        )
-    if (edit := _edit_without_prompt(plain)) is not None:
-        checker.problems.append(edit_problem(edit))
-    options = plain.get("dataset")
-    own = options.get("prompts") if isinstance(options, Mapping) else None
-    if own is None:
+    groups = {name: options for name, options in plain.items() if isinstance(options, Mapping)}
+    backbone, evaluation = groups.get("backbone", {}), groups.get("evaluation", {})
+    for path, template in (
+        ("backbone.prompt", backbone.get("prompt")),
+        ("evaluation.prompt", evaluation.get("prompt")),
+    ):
+        if isinstance(template, str) and (fault := problem(template)):
+            checker.problems.append(f"{path}: {fault}")
+    # Without a prompt and a model, whose files may have one, an edit certainly lacks it.
+    no_model = PLACE if "name" in backbone and backbone["name"] is None else None
+    template = evaluation.get("prompt") or backbone.get("prompt") or no_model
+    if template == PLACE and evaluation.get("text_edit") in EDITS:
+        checker.problems.append(_edit_problem(evaluation["text_edit"]))
+    of_views = groups.get("dataset", {}).get("prompts") or {}
+    if not isinstance(of_views, Mapping):
+        checker.problems.append("dataset.prompts: expected templates by view, {left: ..., right: ...}")
         return
-    if not isinstance(own, Mapping):
-        checker.problems.append(
-            f"dataset.prompts: expected templates by view, {{left: ..., right: ...}}, got {own!r}"
-        )
-        return
-    for view, template in own.items():
-        path = f"dataset.prompts.{view}"
+    for view, template in of_views.items():
         if views is not None and view not in views:
             hint = nearest(str(view), views)
             checker.problems.append(
-                f"{path}: the rows have no such view{hint} (they have: {', '.join(views)})"
+                f"dataset.prompts.{view}: the rows have no such view{hint} (they have: {', '.join(views)})"
             )
-        elif template is not None and not isinstance(template, str):
-            checker.problems.append(f"{path}: expected a template or null, got {template!r}")
-        else:
-            _check_template(checker, path, template)
-
-
-def _edit_without_prompt(plain: Plain) -> str | None:
-    """The edit that certainly lacks a prompt, whatever the files of the model say; else None."""
-    backbone, evaluation = plain.get("backbone"), plain.get("evaluation")
-    if not isinstance(evaluation, Mapping) or evaluation.get("text_edit") not in EDITS:
-        return None
-    template = evaluation.get("prompt")
-    if template is None and isinstance(backbone, Mapping):
-        template = backbone.get("prompt") or (PLACE if backbone.get("name") is None else None)
-    return evaluation["text_edit"] if template == PLACE else None
-
-
-def _check_template(checker: Checker, path: str, template: object) -> None:
-    # What is no text the schema has refused.
-    if isinstance(template, str) and (fault := problem(template)):
-        checker.problems.append(f"{path}: {fault}")
+        elif fault := problem(template):
+            checker.problems.append(f"dataset.prompts.{view}: {fault}")

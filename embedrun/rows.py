@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -31,57 +31,30 @@ def views_of_form(form: str, names: Collection[str]) -> Mapping[str, str]:
     """The text columns of rows by view: those of the form, unless triplets have several hard negatives.
 
     Then `negative_1` to `negative_n`, names of views and of columns alike, stand in place of `negative`.
-    `names` are the columns or the views that are there.
-
-    Raises:
-        ValueError: if the negatives are not numbered from 1 without a gap, or one has no number.
+    `names` are the columns or the views that are there. A ValueError if they are not numbered from 1 on.
     """
-    found = numbered_negatives(names) if form == "triplet" else []
-    if not found:
+    numbered = numbered_negatives(names) if form == "triplet" else []
+    if not numbered:
         return FORMS[form]
     if "negative" in names:
-        raise ValueError(f"has 'negative' beside {found[0]!r}; number every negative, from 'negative_1'")
-    wanted = [f"negative_{number}" for number in range(1, len(found) + 1)]
-    if missing := next((name for name in wanted if name not in found), None):
-        there = ", ".join(found)
-        raise ValueError(f"lacks {missing!r} and has {there}; number the negatives from 1 without a gap")
+        raise ValueError(f"has 'negative' beside {numbered[0]!r}; number every negative, from 'negative_1'")
+    wanted = [f"negative_{number}" for number in range(1, len(numbered) + 1)]
+    if missing := [name for name in wanted if name not in numbered]:
+        there = ", ".join(numbered)
+        raise ValueError(f"lacks {missing[0]!r} and has {there}; number the negatives from 1 without a gap")
     return {"left": "anchor", "right": "positive"} | {name: name for name in wanted}
 
 
-class Masked(Protocol):
-    """Two copies of a sentence, the second masked more than the first; they are made anew in every epoch."""
-
-    @property
-    def needs_token(self) -> bool:
-        """Whether the copies hold a mask token."""
-        ...
-
-    def usable(self, text: str) -> bool:
-        """Whether the sentence can have such copies."""
-        ...
-
-    def copies(self, text: str, mask: str, random: np.random.Generator) -> tuple[str, str]:
-        """The two copies; `mask` stands for a hidden word."""
-        ...
-
-
-MASKED = ("masked_once", "masked_twice")  # the views of the two copies
+MASKED = ("masked_once", "masked_twice")  # the views of the copies of a sentence, made anew in every epoch
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A faulty row that was left out because the user asked for it.
+    """A faulty row that was left out because the user asked for it."""
 
-    Args:
-        file: as the user named it, or a shard of the folder that was named.
-        row: its number in the file, from 1; where the file has a header, that is row 1.
-        column: of the faulty value, as the file calls it; empty where the whole row is meant.
-        reason: in words.
-    """
-
-    file: str
-    row: int
-    column: str
+    file: str  # as the user named it, or a shard of the folder that was named
+    row: int  # from 1; where the file has a header, that is row 1
+    column: str  # of the faulty value, as the file calls it; empty where the whole row is meant
     reason: str
 
 
@@ -93,45 +66,33 @@ class MappedTexts(Sequence[str]):
 
     Args:
         table: with a column ``text``, no two alike, mapped from a file.
-        places: of each text in the table, int, ``(texts,)``; None: the whole table.
+        places: of each text in the table, int, ``(texts,)``.
     """
 
-    def __init__(self, table: "Dataset", places: np.ndarray | None = None) -> None:
+    def __init__(self, table: "Dataset", places: np.ndarray) -> None:
         self.table, self.places = table, places
 
     @property
-    def table_index(self) -> np.ndarray:
-        """The place of each text in the table, ``(texts,)``."""
-        return np.arange(len(self.table)) if self.places is None else self.places
-
-    @property
     def mark(self) -> str:
-        """Equal for equal texts of one table."""
-        file = Path(self.table.cache_files[0]["filename"])
-        whole = f"{file.parent.name}-{file.stem}"  # the name of a folder of the cache says what is in it
-        if self.places is None:
-            return whole
-        return f"{whole} {hashlib.sha256(np.ascontiguousarray(self.places, np.int64).tobytes()).hexdigest()}"
+        """Equal for equal texts of one table; the name of a folder of the cache says what is in it."""
+        folder = Path(self.table.cache_files[0]["filename"]).parent.name
+        return f"{folder} {hashlib.sha256(self.places.astype(np.int64).tobytes()).hexdigest()}"
 
     def at(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """The texts of some rows, in that order."""
-        wanted = np.asarray(rows, np.int64)  # (wanted,)
-        places = wanted if self.places is None else self.places[wanted]  # (wanted,)
+        places = self.places[np.asarray(rows, np.int64)]  # (wanted,)
         return self.table[places.tolist()]["text"] if len(places) else []
 
     def __len__(self) -> int:
-        return len(self.table) if self.places is None else len(self.places)
+        return len(self.places)
 
     @overload
     def __getitem__(self, row: int) -> str: ...
     @overload
     def __getitem__(self, row: slice) -> list[str]: ...
     def __getitem__(self, row: int | slice) -> str | list[str]:
-        if not isinstance(row, slice):
-            return self.at([range(len(self))[row]])[0]
-        if self.places is None and row.step in (None, 1):
-            return self.table[row]["text"]
-        return self.at(range(*row.indices(len(self))))
+        rows = range(len(self))[row]
+        return self.at([rows])[0] if isinstance(rows, int) else self.at(rows)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -150,34 +111,24 @@ def texts_at(texts: Sequence[str], rows: Sequence[int] | np.ndarray) -> list[str
 class Rows:
     """The rows of one split of one data set, by column.
 
-    Args:
-        name: of the data set, ``"stsb"``.
-        split: ``"train"``, ``"dev"`` or ``"test"``.
-        form: a key of :data:`FORMS`.
-        texts: the texts of each view of the form, all of one length: lists, or mapped from the disk.
-        targets: typed columns, each ``(rows,)``: ``score`` float64 (higher is more
-            similar), ``label`` int64 (0 entailment, 1 neutral, 2 contradiction), ``category`` int64
-            (class of a classification task, from 0), ``group`` int64 (number of the thing that several
-            texts describe, from 0), ``hard_negatives`` int64 (how many of `negative_1`, `negative_2` and so
-            on a row has; the texts behind these are empty).
-        subset: the part of the data set that each row comes from, or empty.
-        skipped: the rows that were left out, in file order; not part of the fingerprint.
-        masked: how the masked copies of a text are made, where the losses may ask for them.
-        kept: the fingerprint, where it was computed before.
+    `targets` are each ``(rows,)``: ``score`` float64 (higher is more similar), ``label`` int64 (0 entailment,
+    1 neutral, 2 contradiction), ``category`` int64 (class of a classification task, from 0), ``group`` int64
+    (number of the thing that several texts describe, from 0), ``hard_negatives`` int64 (how many of
+    `negative_1`, `negative_2` and so on a row has; the texts behind these are empty).
 
     Raises:
         ValueError: if the columns do not fit the form or differ in length.
     """
 
-    name: str
-    split: str
-    form: str
-    texts: Mapping[str, Sequence[str]]
+    name: str  # of the data set, "stsb"
+    split: str  # "train", "dev" or "test"
+    form: str  # a key of `FORMS`
+    texts: Mapping[str, Sequence[str]]  # by view, all of one length: lists, or mapped from the disk
     targets: dict[str, np.ndarray] = field(default_factory=dict)
-    subset: list[str] = field(default_factory=list)
-    skipped: tuple[Skipped, ...] = ()
-    masked: "Masked | None" = None
-    kept: str | None = None
+    subset: list[str] = field(default_factory=list)  # the part of the data set of each row, or empty
+    skipped: tuple[Skipped, ...] = ()  # rows left out, in file order; not part of the fingerprint
+    masked: Any = None  # a `Masking`, which makes masked copies, where the losses may ask for them
+    kept: str | None = None  # the fingerprint, where it was computed before
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -185,15 +136,10 @@ class Rows:
         views = list(views_of_form(self.form, self.texts))
         if list(self.texts) != views:
             raise ValueError(f"rows of form {self.form!r} need the views {views}, got {list(self.texts)}")
-        lengths = {len(column) for column in self._columns()}
+        columns = [*self.texts.values(), *self.targets.values(), *([self.subset] if self.subset else [])]
+        lengths = set(map(len, columns))
         if len(lengths) > 1:
             raise ValueError(f"rows: columns of different lengths, {sorted(lengths)}")
-
-    def _columns(self) -> Iterator[Sequence[str] | np.ndarray]:
-        yield from self.texts.values()
-        yield from self.targets.values()
-        if self.subset:
-            yield self.subset
 
     def __len__(self) -> int:
         return len(next(iter(self.texts.values())))
@@ -205,10 +151,9 @@ class Rows:
         """
         if fraction >= 1:
             return self
-        count = drawn_of(len(self), fraction)
         random = np.random.default_rng([seed, 0x64726177])
-        kept = np.sort(random.choice(len(self), count, replace=False))  # (count,)
-        return self.part(kept)
+        rows = random.choice(len(self), drawn_of(len(self), fraction), replace=False)  # (drawn,)
+        return self.part(np.sort(rows))
 
     def part(self, rows: np.ndarray) -> "Rows":
         """The rows at `rows`, int, ``(kept,)``, in that order."""
@@ -233,8 +178,8 @@ class Rows:
         mapped = {view: column for view, column in columns.items() if isinstance(column, MappedTexts)}
         tables = {id(column.table): column.table for column in mapped.values()}
         if len(mapped) == len(columns) and len(tables) == 1:
-            (table,) = tables.values()
-            return _used(table, {view: column.table_index for view, column in mapped.items()})
+            places = {view: column.places for view, column in mapped.items()}
+            return _used(next(iter(tables.values())), places)
         position: dict[str, int] = {}
         places = {
             view: np.array([position.setdefault(text, len(position)) for text in column], dtype=np.int64)
@@ -242,25 +187,36 @@ class Rows:
         }
         return list(position), places
 
+    def index(self) -> np.ndarray:
+        """The place of each text among the distinct ones, int, ``(rows, views)``."""
+        return np.stack(list(self.distinct(list(self.texts))[1].values()), axis=1)
+
     def fingerprint(self) -> str:
         """SHA-256, in hex, of every column in order: equal for equal rows, wherever they were read from."""
-        return self.kept or fingerprint(self)
+        if self.kept is not None:
+            return self.kept
+        digest = hashlib.sha256(f"{self.name} {self.split} {self.form}".encode())
+        for view, column in self.texts.items():
+            digest.update(view.encode())
+            _add_texts(digest, column)
+        for name, values in self.targets.items():
+            digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+        _add_texts(digest, self.subset)
+        return digest.hexdigest()
 
 
 def _used(table: "Dataset", places: dict[str, np.ndarray]) -> tuple[MappedTexts, dict[str, np.ndarray]]:
     """The texts of a table that occur at some places, and their places among these."""
     occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
-    for own in places.values():
-        occurs[own] = True
-    if occurs.all():
-        return MappedTexts(table), places
+    for index in places.values():
+        occurs[index] = True
     number = np.cumsum(occurs, dtype=np.int32) - 1  # (texts of the table,)
-    return MappedTexts(table, np.flatnonzero(occurs)), {view: number[own] for view, own in places.items()}
+    return MappedTexts(table, np.flatnonzero(occurs)), {view: number[at] for view, at in places.items()}
 
 
 def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:
     if isinstance(texts, MappedTexts):
-        return MappedTexts(texts.table, texts.table_index[rows])
+        return MappedTexts(texts.table, texts.places[rows])
     return texts_at(texts, rows)
 
 
@@ -269,19 +225,7 @@ def drawn_of(rows: int, fraction: float) -> int:
     return rows if fraction >= 1 else max(1, round(rows * fraction))
 
 
-def fingerprint(rows: Rows) -> str:
-    """What `Rows.fingerprint` gives, computed."""
-    digest = hashlib.sha256(f"{rows.name} {rows.split} {rows.form}".encode())
-    for view, column in rows.texts.items():
-        digest.update(view.encode())
-        add_texts(digest, column)
-    for name, values in rows.targets.items():
-        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
-    add_texts(digest, rows.subset)
-    return digest.hexdigest()
-
-
-def add_texts(digest: "hashlib._Hash", texts: Sequence[str]) -> None:
+def _add_texts(digest: "hashlib._Hash", texts: Sequence[str]) -> None:
     """Feed texts to a digest, each with its length, so that no two different lists give the same bytes."""
     for begin in range(0, len(texts), _AT_ONCE):
         encoded = [text.encode() for text in texts[begin : begin + _AT_ONCE]]
@@ -291,5 +235,5 @@ def add_texts(digest: "hashlib._Hash", texts: Sequence[str]) -> None:
 def digest_of(texts: Sequence[str]) -> str:
     """SHA-256, in hex, of texts in their order."""
     digest = hashlib.sha256()
-    add_texts(digest, texts)
+    _add_texts(digest, texts)
     return digest.hexdigest()

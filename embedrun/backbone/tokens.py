@@ -33,9 +33,6 @@ def tokenize(
 
     The key is the texts in order, the whole definition of the tokenizer, the length and the prompt. Texts
     that are mapped from a table are known by its name and their places.
-
-    Raises:
-        ConfigError: as `Backbone.tokenize`.
     """
     settings = reading(backbone, max_length, prompt) if len(texts) >= _FROM else None
     if settings is None:
@@ -90,11 +87,7 @@ def tokens_of(file: Path, option: str) -> Callable[[Sequence[str]], list[int]]:
 
 
 def opened(file: Path, option: str) -> "Tokenizer":
-    """The tokenizer of a `tokenizer.json`, without truncation and padding.
-
-    Raises:
-        DataError: if the file holds no tokenizer; it names `option`, which gave the file.
-    """
+    """The tokenizer of a `tokenizer.json`, which `option` names, without truncation and padding."""
     from tokenizers import Tokenizer
 
     try:

@@ -3,7 +3,6 @@
 Also what was prepared of data and is kept in the user's cache: list it, remove it.
 """
 
-import math
 import sys
 import time
 from argparse import Namespace
@@ -13,7 +12,7 @@ from datetime import datetime
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, fitted, room, say, size
-from embedrun.dataset.named import data_split, presets_by_data_set, unreadable
+from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.contamination import lines, overlap, percent, table, totals
 from embedrun.files import expanded
@@ -29,17 +28,14 @@ _EXAMPLES = """examples:
 _GET_EXAMPLES = """examples:
   embedrun data get stsb nli
   embedrun data get sts senteval --from /mnt/data
-  embedrun data get --from /mnt/data
 
 Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. Files
 that are there and correct are not fetched again: after a kill, run the same command to resume."""
-_CLEAN_EXAMPLES = """Rows that were read from files, their token ids and what else is computed once for
-each text are kept in the user's cache folder, so that the next run starts at once. What is removed is made
-anew when it is needed; your own files and the data folder are not touched.
+_CLEAN_EXAMPLES = """Rows that were read from files, their token ids and the scores of untrained models are
+kept in the user's cache folder and made anew when needed; your own files and the data folder stay.
 
 examples:
-  embedrun data clean --older-than 30
-  embedrun data clean"""
+  embedrun data clean --older-than 30"""
 _AUDIT_EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run
 of characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
 image captions, is compared by sentence. A data set is read with its default options.
@@ -58,37 +54,19 @@ def parser() -> Parser:
 def _parsers() -> dict[str, Parser]:
     """The parser of the command, by an empty word, and those of its actions by theirs."""
     made = Parser("embedrun data", description=__doc__, examples=_EXAMPLES)
-    actions = made.add_subparsers(dest="action", required=True, metavar="|".join(_RUN))
-    listing = actions.add_parser(
-        "list", help="each data set with its rows, licence and presets", examples=_EXAMPLES
-    )
+    add = made.add_subparsers(dest="action", required=True, metavar="|".join(_RUN)).add_parser
+    listing = add("list", help="each data set with its rows and licence", examples=_EXAMPLES)
     listing.add_argument("--files", action="store_true", help="each file with its size and state instead")
-    check = actions.add_parser(
-        "check", help="check files against the manifest and published counts", examples=_EXAMPLES
-    )
-    check.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help="a data set (stsb), a group of them (senteval), a folder, a file or its stem (snli_dev)",
-    )
-    get = actions.add_parser(
-        "get",
-        help="fetch data sets from the hub or a mounted copy",
-        description=__doc__,
-        examples=_GET_EXAMPLES,
-    )
-    get.add_argument(
-        "names", nargs="*", metavar="NAME", help="a data set (stsb), a group of them (nli) or a file of one"
-    )
-    get.add_argument(
-        "--from",
-        dest="source",
-        type=expanded,
-        metavar="FOLDER",
-        help="copy from this folder, a store with its MANIFEST.json, not the hub; without NAME all of it",
-    )
-    audit = actions.add_parser(
+    check = add("check", help="check files against the manifest and published counts", examples=_EXAMPLES)
+    what = "a data set (stsb), a group of them (senteval), a folder, a file or its stem (snli_dev)"
+    check.add_argument("names", nargs="*", metavar="NAME", help=what)
+    about = "fetch data sets from the hub or a mounted copy"
+    get = add("get", help=about, description=__doc__, examples=_GET_EXAMPLES)
+    what = "a data set (stsb), a group of them (nli) or a file of one"
+    get.add_argument("names", nargs="*", metavar="NAME", help=what)
+    what = "copy from this folder, a store with its MANIFEST.json, not the hub; without NAME all of it"
+    get.add_argument("--from", dest="source", type=expanded, metavar="FOLDER", help=what)
+    audit = add(
         "audit",
         help="evaluation rows that are also in the training rows",
         usage="%(prog)s TRAIN [EVAL ...] [--split SPLIT] [--subsets]\n"
@@ -96,36 +74,20 @@ def _parsers() -> dict[str, Parser]:
         description=__doc__,
         examples=_AUDIT_EXAMPLES,
     )
-    audit.add_argument(
-        "names",
-        nargs="+",
-        metavar="TRAIN",
-        help="the data set that is trained on, then the test sets, or stsb_dev for a dev split; without any, "
-        "the seven STS test sets",
+    what = (
+        "the data set that is trained on, then the test sets, or stsb_dev for a dev split; without any, the "
+        "seven STS test sets"
     )
+    audit.add_argument("names", nargs="+", metavar="TRAIN", help=what)
     audit.add_argument("--split", default="train", metavar="SPLIT", help="split of TRAIN; else train")
     audit.add_argument("--subsets", action="store_true", help="with a line for each subset")
-    sweep = actions.add_parser(
-        "clean", help="remove what was prepared and is kept in the cache", examples=_CLEAN_EXAMPLES
-    )
-    sweep.add_argument(
-        "--older-than", type=_days, metavar="DAYS", help="only what was not used for so long; else all of it"
-    )
+    sweep = add("clean", help="remove what was prepared and is kept in the cache", examples=_CLEAN_EXAMPLES)
+    what = "only what was not used for so long; else all of it"
+    sweep.add_argument("--older-than", type=float, metavar="DAYS", help=what)
     for action in (listing, check, get, audit):
-        action.add_argument(
-            "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
-        )
+        what = "the store; else EMBEDRUN_DATA, else the user's cache folder"
+        action.add_argument("--data-dir", metavar="DIR", help=what)
     return {"": made, "list": listing, "check": check, "get": get, "audit": audit, "clean": sweep}
-
-
-def _days(text: str) -> float:
-    days = float(text)
-    if not 0 <= days < math.inf:
-        raise ValueError
-    return days
-
-
-_days.__name__ = "number of days"  # what argparse calls a value that it refuses
 
 
 def main(argv: Sequence[str]) -> int:
@@ -148,17 +110,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(arguments: Namespace) -> None:
+    from embedrun.store.fill import listing
+
     store = Store.find(arguments.data_dir)
+    print(clean(f"data folder {store.root}"))
     if arguments.files:
         _list_files(store)
         return
-    from embedrun.store.fill import listing
-
-    catalogue = Catalogue.read()
-    print(clean(f"data folder {store.root}"))
-    rows = listing(store, catalogue, presets_by_data_set(store, catalogue))
-    # The data set, how much of it is here and what it is for come before where it is and its licence.
-    print(fitted(rows, room(), right=(1, 2)))
+    # The data set and how much of it is here come before where it is and its licence.
+    print(fitted(listing(store, Catalogue.read()), room(), right=(1, 2)))
     kept = cache.entries()
     say(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}", sys.stdout)
     _print_entries("what", kept)
@@ -174,20 +134,19 @@ def _print_entries(heading: str, entries: Sequence[cache.Entry]) -> None:
 
 
 def _list_files(store: Store) -> None:
-    entries = store.manifest
+    listed = {entry["path"]: entry for entry in store.manifest}
+    present = [path for path in listed if store.has(path)]
     table = [["file", "rows", "packed bytes", "state"]]
-    for entry in entries:
-        state = "present" if store.has(entry["path"]) else "missing"
-        table.append([entry["path"], f"{entry['rows']:,}", f"{entry['bytes']:,}", state])
-    listed = {entry["path"] for entry in entries}
+    for path, entry in listed.items():
+        state = "present" if path in present else "missing"
+        table.append([path, f"{entry['rows']:,}", f"{entry['bytes']:,}", state])
     for path in sorted(store.root.rglob("*.gz")):
         name = path.relative_to(store.root).as_posix()
         if name not in listed:
             table.append([name, "?", f"{path.stat().st_size:,}", "not in the manifest"])
-    there = sum(store.has(name) for name in listed)
-    print(clean(f"data folder {store.root}"))
     print(fitted(table, room(), right=(1, 2)))
-    print(f"{len(entries)} files in the manifest, {there} present, {len(entries) - there} missing")
+    missing = len(listed) - len(present)
+    print(f"{len(listed)} files in the manifest, {len(present)} present, {missing} missing")
 
 
 def _check(arguments: Namespace) -> None:
@@ -214,11 +173,9 @@ def _get(arguments: Namespace) -> None:
         results = from_hub(store, arguments.names, catalogue)
     else:
         results = from_folder(store, arguments.source, arguments.names, catalogue)
-    rows = [[file.path, "-" if file.rows is None else f"{file.rows:,}", file.state] for file in results]
+    rows = [[file.path, f"{file.rows:,}", file.state] for file in results]
     print(clean(f"data folder {store.root}"))
     print(fitted([["file", "rows", "state"], *rows], room(), right=(1,)))
-    if absent := sum(file.rows is None for file in results):
-        say(f"warning: {absent} files are not on the hub; --from FOLDER copies them from a mounted store")
 
 
 _SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -259,9 +216,5 @@ def _clean(arguments: Namespace) -> None:
 
 
 _RUN: dict[str, Callable[[Namespace], None]] = {
-    "list": _list,
-    "get": _get,
-    "check": _check,
-    "audit": _audit,
-    "clean": _clean,
-}
+    "list": _list, "get": _get, "check": _check, "audit": _audit, "clean": _clean
+}  # fmt: skip

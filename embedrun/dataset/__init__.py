@@ -60,8 +60,7 @@ def score_range_of(dataset: DataSet) -> tuple[float, float] | None:
 
 def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:
     """The files of the store that a split reads; none for a data set without `files(split, store)`."""
-    files = getattr(dataset, "files", None)
-    return [] if files is None else files(split, store)
+    return getattr(dataset, "files", lambda split, store: [])(split, store)
 
 
 def made_by(dataset: DataSet) -> Mapping[str, int]:
@@ -71,8 +70,7 @@ def made_by(dataset: DataSet) -> Mapping[str, int]:
 
 def remark_on(dataset: DataSet, store: Store) -> str:
     """What a person has to know of its rows as this store has them, by `remark(store)`; empty for nothing."""
-    remark = getattr(dataset, "remark", None)
-    return "" if remark is None else remark(store)
+    return getattr(dataset, "remark", lambda store: "")(store)
 
 
 def graded(dataset: DataSet, split: str) -> bool:

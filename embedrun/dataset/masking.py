@@ -1,16 +1,14 @@
 """Two copies of a sentence, the second masked more than the first."""
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from embedrun.config.check import nearest
-from embedrun.dataset.prepared import of_each
+from embedrun.config import Checker
 from embedrun.files import Plain
-from embedrun.rows import MappedTexts, Rows
+from embedrun.rows import Rows
 
 Kind = Literal["mask", "delete"]
 
@@ -50,23 +48,20 @@ class Masking:
             raise ValueError(f"masking: 0 < first < second < 1 must hold, got {first} and {second}")
         if segments < 1 or least_words < 1:
             raise ValueError(
-                f"masking: segments and least_words must be at least 1, got {segments}, {least_words}"
+                f"masking: segments and least_words must be 1 or more: {segments}, {least_words}"
             )
-        if kind not in ("mask", "delete"):
-            raise ValueError(f"masking: kind must be mask or delete, got {kind!r}")
-        if round(first * least_words) < segments:
+        if (
+            not segments
+            <= round(first * least_words)
+            <= round(second * least_words)
+            <= least_words - segments + 1
+        ):
             raise ValueError(
-                f"masking: {first:g} of {least_words} words are fewer words than {segments} segments; "
-                "lower segments or raise least_words"
+                f"masking: {first:g} of {least_words} words are fewer than {segments} segments, or "
+                f"{second:g} leave no word between them; lower segments or second, or raise least_words"
             )
-        if round(second * least_words) + segments - 1 > least_words:
-            raise ValueError(
-                f"masking: {segments} segments of {second:g} of {least_words} words leave no word between "
-                "them; lower segments or second"
-            )
-        self.first, self.second = first, second
-        self.least_words, self.segments = least_words, segments
-        self.kind: Kind = kind
+        self.first, self.second, self.segments = first, second, segments
+        self.least_words, self.kind = least_words, kind
 
     @property
     def needs_token(self) -> bool:
@@ -78,11 +73,7 @@ class Masking:
         return len(text.split()) >= self.least_words
 
     def copies(self, text: str, mask: str, random: np.random.Generator) -> tuple[str, str]:
-        """The sentence with fewer, and with more of its words hidden.
-
-        `text` has at least `least_words` words; `mask` is the tokenizer's mask token, which `delete` does not
-        use; `random` draws the places.
-        """
+        """The sentence, of `least_words` or more, with fewer, and with more of its words hidden by `mask`."""
         words = text.split()
         outer = self._segments(len(words), random)
         lengths = _shares(round(self.first * len(words)), self.segments)
@@ -99,12 +90,12 @@ class Masking:
         free = words - sum(lengths) - (self.segments - 1)
         bars = np.sort(random.choice(free + self.segments, self.segments, replace=False))
         gaps = np.diff(bars, prepend=-1) - 1  # (segments,); stars and bars: every division is as likely
-        found, place = [], 0
-        for number, (gap, length) in enumerate(zip(gaps.tolist(), lengths, strict=True)):
-            place += gap + (number > 0)
-            found.append((place, place + length))
-            place += length
-        return found
+        segments, end = [], -1
+        for gap, length in zip(gaps.tolist(), lengths, strict=True):
+            begin = end + 1 + gap
+            end = begin + length
+            segments.append((begin, end))
+        return segments
 
     def _without(self, words: Sequence[str], hidden: Sequence[tuple[int, int]], mask: str) -> str:
         shown = list(words)
@@ -120,19 +111,13 @@ def _shares(total: int, parts: int) -> list[int]:
 
 
 def masking_of(options: Plain | None) -> Masking | None:
-    """The masking that a data set's option asks for.
-
-    Raises:
-        ValueError: if an option is unknown or out of range.
-    """
+    """The masking that a data set's option asks for; a ValueError if one is unknown or out of range."""
     if options is None:
         return None
-    known = list(inspect.signature(Masking.__init__).parameters)[1:]
-    for name in options:
-        if name not in known:
-            raise ValueError(
-                f"masking: no option {name!r}{nearest(str(name), known)} (it has: {', '.join(known)})"
-            )
+    checker = Checker()
+    checker.signature(Masking, options, "masking")
+    if checker.problems:
+        raise ValueError("; ".join(checker.problems))
     return Masking(**options)
 
 
@@ -140,15 +125,5 @@ def with_masking(rows: Rows, masking: Masking | None) -> Rows:
     """The same rows of one text, with masked copies and the target `maskable`: which rows have them."""
     if masking is None:
         return rows
-    texts = rows.texts["text"]
-    if isinstance(texts, MappedTexts):
-        every = MappedTexts(texts.table)
-        words = of_each("words", every, _words, np.int32, 1, what="word counts")  # (distinct texts,)
-        usable = words[texts.table_index] >= masking.least_words  # (rows,)
-    else:
-        usable = np.array([masking.usable(text) for text in texts], dtype=bool)  # (rows,)
+    usable = np.array([masking.usable(text) for text in rows.texts["text"]], dtype=bool)  # (rows,)
     return replace(rows, masked=masking, targets={**rows.targets, "maskable": usable}, kept=None)
-
-
-def _words(texts: Sequence[str]) -> list[int]:
-    return [len(text.split()) for text in texts]

@@ -1,13 +1,16 @@
-"""SNLI and MultiNLI for training: labelled pairs, or triplets of premise, entailment and contradiction."""
+"""SNLI and MultiNLI for training: labelled pairs, with scores of teachers too, or triplets."""
 
-import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from embedrun.dataset.prepared import mapped_if_large
-from embedrun.dataset.stored import OfStore
+from embedrun.dataset.published import OfStore, scored
 from embedrun.errors import DataError
+from embedrun.files import Plain, expanded
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
 from embedrun.store.columns import LABELS, label, sentence
@@ -16,6 +19,8 @@ Source = Literal["snli", "mnli"]
 Label = Literal["entailment", "neutral", "contradiction"]
 Neutral = Literal["column", "drawn"]
 _SOURCES = ("snli", "mnli")
+# SNLI and MultiNLI have no graded scores; neutral stands between, and only the order counts.
+_SCORES = {"entailment": 1.0, "neutral": 0.5, "contradiction": 0.0}
 _TRIPLES = "nli/triples.jsonl.gz"
 _PAIR = {"premise": sentence, "hypothesis": sentence, "label": label}
 _DRAW = 42  # seed; not that of the run, so that runs of several seeds have the same rows
@@ -74,9 +79,16 @@ class Nli(OfStore):
         if neutral == "column":
             self.targets, self.views = ("hard_negatives",), ("left", "right", "negative_1", "negative_2")
         self._neutral = neutral
-        self._sources = _chosen("sources", sources, default=_SOURCES, accepted=_SOURCES)
-        self._labels = _chosen("labels", labels, default=("entailment", "contradiction"), accepted=LABELS)
-        self._scores = _scale(scores, self._labels)
+        self._sources = tuple(dict.fromkeys(_SOURCES if sources is None else sources))
+        self._labels = tuple(dict.fromkeys(["entailment", "contradiction"] if labels is None else labels))
+        if not self._sources or not self._labels:
+            raise ValueError("Nli: sources and labels must name at least one")
+        self._scores = dict(_SCORES if scores is None else scores)
+        if not set(self._labels) <= set(self._scores) <= set(LABELS):
+            raise ValueError(
+                f"Nli: scores must be a number for each of {', '.join(self._labels)}, and for none but "
+                f"{', '.join(LABELS)}; got {scores}"
+            )
 
     def files(self, split: str, store: Store) -> list[str]:
         """The files of the split, by their names in the store; whole training splits before samples."""
@@ -101,35 +113,23 @@ class Nli(OfStore):
             "scores": self._scores,
             **({} if self._neutral is None else {"neutral": self._neutral}),
         }
-        paths = [store.path(file) for file in files]
-        return mapped_if_large(paths, key, lambda: self._read(split, files, store))
-
-    def _read(self, split: str, files: list[str], store: Store) -> Rows:
-        rows = (self._triplets if self.form == "triplet" else self._pairs)(split, files, store)
+        read = self._triplets if self.form == "triplet" else self._pairs
+        rows = mapped_if_large([store.path(file) for file in files], key, partial(read, split, files, store))
         if not len(rows):
             kept = self._sources if self.form == "triplet" else self._labels
             raise DataError(f"{', '.join(files)}: no row is of {' or '.join(kept)}")
         return rows
 
     def _pairs(self, split: str, files: list[str], store: Store) -> Rows:
-        left: list[str] = []
-        right: list[str] = []
-        labels: list[int] = []
-        kept = {LABELS.index(name) for name in self._labels}
-        for file in files:
-            typed = store.typed(file, _PAIR)
-            chosen = [row for row, value in enumerate(typed["label"]) if value in kept]
-            left += [typed["premise"][row] for row in chosen]
-            right += [typed["hypothesis"][row] for row in chosen]
-            labels += [typed["label"][row] for row in chosen]
+        rows = [row for row in _labelled(files, store) if LABELS[row[2]] in self._labels]
         return Rows(
             name=self.name,
             split=split,
             form=self.form,
-            texts={"left": left, "right": right},
+            texts={"left": [row[0] for row in rows], "right": [row[1] for row in rows]},
             targets={
-                "score": np.array([self._scores[LABELS[value]] for value in labels], np.float64),
-                "label": np.array(labels, np.int64),
+                "score": np.array([self._scores[LABELS[row[2]]] for row in rows], np.float64),
+                "label": np.array([row[2] for row in rows], np.int64),
             },
         )
 
@@ -141,47 +141,78 @@ class Nli(OfStore):
         texts = {view: [typed[field][row] for row in chosen] for view, field in fields.items()}
         targets = {}
         if self._neutral is not None:
-            first = _neutral_hypotheses(files[1:], store)
+            first: dict[str, str] = {}  # neutral hypothesis of each premise that has one
+            for premise, hypothesis, value in _labelled(files[1:], store):
+                if LABELS[value] == "neutral":
+                    first.setdefault(premise, hypothesis)
             neutral = [first.get(premise, "") for premise in texts["left"]]
-            own = texts.pop("negative")
+            negative = texts.pop("negative")
             if self._neutral == "drawn":
-                drawn = np.random.default_rng(_DRAW).random(len(own)) < 0.5  # (rows,)
-                texts["negative"] = [
-                    other if other and is_drawn else one
-                    for one, other, is_drawn in zip(own, neutral, drawn, strict=True)
-                ]
+                is_drawn = np.random.default_rng(_DRAW).random(len(negative)) < 0.5  # (rows,)
+                choices = zip(negative, neutral, is_drawn, strict=True)
+                texts["negative"] = [other if other and drawn else text for text, other, drawn in choices]
             else:
-                texts |= {"negative_1": own, "negative_2": neutral}
-                targets["hard_negatives"] = np.array([1 + bool(other) for other in neutral], np.int64)
+                texts |= {"negative_1": negative, "negative_2": neutral}
+                targets["hard_negatives"] = np.array([1 + bool(text) for text in neutral], np.int64)
         return Rows(name=self.name, split=split, form=self.form, texts=texts, targets=targets)
 
 
-def _neutral_hypotheses(files: list[str], store: Store) -> dict[str, str]:
-    """The first neutral hypothesis of each premise that has one."""
-    found: dict[str, str] = {}
-    for file in files:
-        typed = store.typed(file, _PAIR)
-        for premise, hypothesis, value in zip(*typed.values(), strict=True):
-            if LABELS[value] == "neutral":
-                found.setdefault(premise, hypothesis)
-    return found
+def _labelled(files: list[str], store: Store) -> list[tuple[str, str, int]]:
+    """Premise, hypothesis and label of every row of some files."""
+    return [row for file in files for row in zip(*store.typed(file, _PAIR).values(), strict=True)]
 
 
-def _chosen(
-    option: str, given: list | None, *, default: tuple[str, ...], accepted: tuple[str, ...]
-) -> tuple[str, ...]:
-    chosen = default if given is None else tuple(dict.fromkeys(given))
-    if not chosen or not set(chosen) <= set(accepted):
-        raise ValueError(f"Nli: {option} must name at least one of {', '.join(accepted)}; got {list(chosen)}")
-    return chosen
+class NliScored(OfStore):
+    """What `embedrun annotate` writes, as training rows: premise on the left, hypothesis on the right.
+
+    Source: RAOE, Sec. 3.1 and Appendix A: pairs of SNLI and MultiNLI of all three labels, and as score the
+    mean cosine of the teachers, from -1 to 1. A file with a faulty row is refused; its line is named.
+
+    Args:
+        path: output folder of `embedrun annotate`, or a file of its form (`.jsonl` or `.jsonl.gz` with the
+            fields text1, text2, label and score), relative to the caller's folder; null for
+            `nli/nli_scored.jsonl.gz` of the store.
+    """
+
+    name = "nli_scored"
+    targets = ("score", "label")
+    splits = ("train",)
+    pattern = "nli/nli_scored.jsonl.gz"
+    fields = ("text1", "text2")
+    values = scored(-1, 1) | {"label": ("label", label)}
+    is_kept = True
+    maker = "embedrun annotate output=DIR"
+
+    def __init__(self, *, path: str | None = None) -> None:
+        if path is not None:
+            file = expanded(path).absolute()
+            file = file / "nli_scored.jsonl.gz" if file.is_dir() else file
+            self.place, self.pattern = Store(file.parent), file.name
 
 
-def _scale(given: dict[str, float] | None, kept: tuple[str, ...]) -> dict[str, float]:
-    # 0.5: SNLI and MultiNLI have no graded scores; neutral stands between, and only the order counts.
-    scores = {"entailment": 1.0, "neutral": 0.5, "contradiction": 0.0} if given is None else dict(given)
-    if not set(kept) <= set(scores) <= set(LABELS) or not all(map(math.isfinite, scores.values())):
-        raise ValueError(
-            f"Nli: scores must be a finite number for each of {', '.join(kept)}, and for none but "
-            f"{', '.join(LABELS)}; got {scores}"
-        )
-    return scores
+_SHARES = tuple(share / 10 for share in range(1, 10))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A whole annotation, without its texts."""
+
+    label: np.ndarray  # (rows,): 0 entailment, 1 neutral, 2 contradiction
+    score: np.ndarray  # (rows,): mean cosine of the teachers
+
+    def groups(self) -> dict[str, np.ndarray]:
+        """The scores by the name of their label; a label without rows is left out."""
+        groups = {name: self.score[self.label == code] for code, name in enumerate(LABELS)}
+        return {name: scores for name, scores in groups.items() if len(scores)}
+
+
+def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, Plain]:
+    """Pairs, mean score and the nine deciles, by label, of scores by label, ``(rows,)`` each."""
+    return {
+        name: {
+            "pairs": len(scores),
+            "mean": round(float(scores.mean()), 6),
+            "deciles": [round(float(value), 6) for value in np.quantile(scores, _SHARES)],
+        }
+        for name, scores in groups.items()
+    }

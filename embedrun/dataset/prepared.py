@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from embedrun.files import Plain
-from embedrun.rows import MappedTexts, Rows, Skipped, fingerprint
+from embedrun.rows import MappedTexts, Rows, Skipped
 from embedrun.store import cache, kind, sha256
 
-_VERSION = 4  # of how files are read and of what is kept; another one is another key
+_VERSION = 5  # of how files are read and of what is kept; another one is another key
 _TEXTS, _NOTES = "texts.arrow", "notes.json"
 _AT_ONCE = 8192  # texts
-_FROM = 1000  # texts: for fewer, numbers are computed faster than a folder is looked for and written
 _LARGE = 8 << 20  # bytes, packed: some hundred thousand rows
 
 
@@ -22,16 +21,9 @@ def prepared(paths: Sequence[Path], key: Plain, read: Callable[[], Iterable[Rows
     """The rows of files, read where they are not kept.
 
     What is kept is a table of the distinct texts, and for each row the places of its texts in it and its
-    targets.
-
-    Args:
-        paths: the files; their names may differ from those that they had when the rows were kept.
-        key: what decides the rows beside the files: name, split and form, the map of columns, the rules.
-        read: the rows, part after part, without subsets; `skipped` names files as `paths` does.
-        what: they are, for the messages.
-
-    Raises:
-        DataError: what `read` raises; nothing is kept then.
+    targets. The names of the files may differ from those that they had then; `key` is what decides the rows
+    beside their bytes: name, split and form, the map of columns, the rules. `read` gives rows part after
+    part, without subsets; where it raises, nothing is kept. `what` they are is for the messages.
     """
     files = [[kind(path), path.suffix.lower() == ".gz", sha256(path)] for path in paths]
     names = [str(path) for path in paths]
@@ -57,10 +49,7 @@ def _write(folder: Path, parts: Iterable[Rows], names: Sequence[str]) -> None:
     notes: Plain = {}
     numbers: dict[str, list[np.ndarray]] = {}
     for rows in parts:
-        notes = {
-            "rows": {"name": rows.name, "split": rows.split, "form": rows.form},
-            "views": list(rows.texts),
-        }
+        notes = {"rows": [rows.name, rows.split, rows.form], "views": list(rows.texts)}
         # Offsets of 64 bits: one part may hold any number of long texts.
         texts += [pa.array(column, pa.large_string()) for column in rows.texts.values()]
         for name, values in rows.targets.items():
@@ -78,8 +67,8 @@ def _write(folder: Path, parts: Iterable[Rows], names: Sequence[str]) -> None:
     for name, columns in numbers.items():
         np.save(folder / f"target-{name}.npy", np.concatenate(columns))  # (rows,)
     notes |= {"targets": list(numbers), "skipped": skipped}
-    whole = fingerprint(_rows(folder, notes))
-    (folder / _NOTES).write_text(json.dumps({**notes, "fingerprint": whole}), encoding="utf-8")
+    notes["fingerprint"] = _rows(folder, notes).fingerprint()
+    (folder / _NOTES).write_text(json.dumps(notes), encoding="utf-8")
 
 
 def _rows(folder: Path, notes: Plain) -> Rows:
@@ -87,7 +76,7 @@ def _rows(folder: Path, notes: Plain) -> Rows:
 
     table = Dataset.from_file(str(folder / _TEXTS))
     return Rows(
-        **notes["rows"],
+        *notes["rows"],
         texts={view: MappedTexts(table, _array(folder / f"view-{view}.npy")) for view in notes["views"]},
         targets={name: _array(folder / f"target-{name}.npy") for name in notes["targets"]},
     )
@@ -95,29 +84,3 @@ def _rows(folder: Path, notes: Plain) -> Rows:
 
 def _array(path: Path) -> np.ndarray:
     return np.asarray(np.load(path, mmap_mode="r"))
-
-
-def of_each(
-    name: str,
-    texts: MappedTexts,
-    compute: Callable[[list[str]], Sequence[int]],
-    dtype: type[np.number],
-    version: int,
-    *,
-    what: str,
-) -> np.ndarray:
-    """A number for each text, ``(texts,)``, on the disk; computed where it is not kept.
-
-    `compute` gives those of some texts; another way of doing so has another `version`. `what` they are is for
-    the messages.
-    """
-    if len(texts) < _FROM:
-        return np.array(compute(texts[:]), dtype)
-
-    def write(folder: Path) -> None:
-        parts = (compute(texts[begin : begin + _AT_ONCE]) for begin in range(0, len(texts), _AT_ONCE))
-        np.save(folder / "numbers.npy", np.concatenate([np.array(part, dtype) for part in parts]))
-
-    key = {"texts": texts.mark, "version": version}
-    folder = cache.kept(name, key, write, what=f"{what} of {len(texts):,} texts")
-    return _array(folder / "numbers.npy")

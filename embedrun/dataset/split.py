@@ -1,7 +1,7 @@
 """One file divided by a seed, with no text on two sides, and rows that an encoder is held against."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,13 +25,9 @@ def share_problems(option: str, shares: Mapping[str, float]) -> list[str]:
         for name in shares
         if name not in SPLITS
     ]
-    numbers = [share for share in shares.values() if isinstance(share, int | float)]
-    if (
-        "train" not in shares
-        or len(numbers) < len(shares)
-        or min(numbers) <= 0
-        or not abs(math.fsum(numbers) - 1) <= 1e-9  # nor nan
-    ):
+    positive = [share for share in shares.values() if isinstance(share, int | float) and share > 0]  # no nan
+    is_whole = len(positive) == len(shares) and abs(math.fsum(positive) - 1) <= 1e-9
+    if "train" not in shares or not is_whole:
         problems.append(
             f"{option}: needs a share above 0 of train and of each other split, which add up to 1, such as "
             f"{{train: 0.9, dev: 0.1}}; got {dict(shares)}"
@@ -53,15 +49,14 @@ def divide(
     Args:
         index: the place of each text among the distinct ones, ``(rows, views)``, whole numbers from 0.
         shares: of all rows by split, as `share_problems` wants them, in any order.
-        seed: the same one gives the same splits of the same index.
         by: ``row`` divides the rows whatever they share; a text may then be in two splits.
 
     Returns:
         Row numbers by split, in the order of `SPLITS`, each ``(rows of the split,)``, int64 and sorted.
 
     Raises:
-        DataError: if a split would be empty, or a group is so large that a share would be missed by more than
-            two percentage points and more than one row.
+        DataError: if a split would be empty, or a share be missed by more than two percentage points and
+            more than one row.
     """
     rows = len(index)
     names = [name for name in SPLITS if name in shares]
@@ -70,8 +65,18 @@ def divide(
     size = np.bincount(group)  # (groups,)
     place = _deal(size, wanted, np.random.default_rng([seed, _STREAM]))  # (groups,)
     split = place[group]  # (rows,)
-    found = np.bincount(split, minlength=len(names))  # (splits,)
-    _check(names, wanted, found, int(size.max(initial=0)))
+    counts = np.bincount(split, minlength=len(names))  # (splits,)
+    missed = np.abs(counts - wanted * rows)  # (splits,), rows
+    if np.any((missed > _TOLERANCE * rows) & (missed > 1)) or not counts.all():
+        percent = [
+            ", ".join(f"{name} {100 * share:.4g} %" for name, share in zip(names, part, strict=True))
+            for part in (wanted, counts / max(rows, 1))
+        ]
+        raise DataError(
+            f"dataset.split: {size.max(initial=0):,} of {rows:,} rows share texts, directly or through "
+            f"others, and stay together; wanted: {percent[0]}, the nearest: {percent[1]}; other shares may "
+            "do, or dataset.split_by=row, which divides rows that share texts too"
+        )
     return {name: np.flatnonzero(split == number) for number, name in enumerate(names)}
 
 
@@ -79,13 +84,7 @@ def held_out(index: np.ndarray, most: int, seed: int) -> np.ndarray:
     """Some rows at random, at most `most`, that share no text with any other row, directly or through others.
 
     Groups as in `divide` are shuffled by the seed and taken in turn; one that no longer fits is passed over.
-
-    Args:
-        index: the place of each text among the distinct ones, ``(rows, views)``, whole numbers from 0.
-        seed: the same one gives the same rows of the same index.
-
-    Returns:
-        Row numbers, ``(held out,)``, int64 and sorted; none where no group is small enough.
+    Gives row numbers, ``(held out,)``, int64 and sorted; none where no group is small enough.
     """
     group = _groups(index)  # (rows,)
     size = np.bincount(group)  # (groups,)
@@ -112,14 +111,10 @@ def _groups(index: np.ndarray) -> np.ndarray:
     other = index[:, 1:].T.ravel()  # (rows * (views - 1),)
     edges = coo_array((np.ones(len(first), dtype=np.int8), (first, other)), shape=(texts, texts))
     _, component = connected_components(edges, directed=False)  # (texts,)
-    found = component[index[:, 0]]  # (rows,)
-    # Not the numbers of scipy, which are nobody's promise. Of several values the last one written stays.
-    last = np.full(texts, -1)  # (components,), and more
-    last[found] = np.arange(rows)
-    used = np.flatnonzero(last >= 0)  # (groups,)
-    number = np.zeros(texts, dtype=np.int64)  # (components,), and more
-    number[used[np.argsort(last[used])]] = np.arange(len(used))
-    return number[found]
+    group = component[index[:, 0]]  # (rows,)
+    # Not the numbers of scipy, which are nobody's promise.
+    _, last, number = np.unique(group[::-1], return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(-last))[number[::-1]]
 
 
 def _deal(size: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -141,22 +136,6 @@ def _deal(size: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> 
     return place
 
 
-def _check(names: list[str], wanted: np.ndarray, found: np.ndarray, largest: int) -> None:
-    rows = int(found.sum())
-    missed = np.abs(found - wanted * rows)  # (splits,), rows
-    nearest_shares = found / max(rows, 1)  # (splits,)
-    if np.any((missed > _TOLERANCE * rows) & (missed > 1)) or not found.all():
-        raise DataError(
-            f"dataset.split: {largest:,} of {rows:,} rows share texts, directly or through others, and stay "
-            f"together; wanted: {_percent(names, wanted)}, the nearest: {_percent(names, nearest_shares)}; "
-            "other shares may do, or dataset.split_by=row, which divides rows that share texts too"
-        )
-
-
-def _percent(names: list[str], shares: np.ndarray) -> str:
-    return ", ".join(f"{name} {100 * share:.4g} %" for name, share in zip(names, shares, strict=True))
-
-
 SHARE = 20  # one row in so many is held out where there is no dev split
 MOST = 1_000  # rows
 FEWEST = 20  # rows; a rank correlation of fewer says next to nothing
@@ -164,48 +143,31 @@ FEWEST = 20  # rows; a rank correlation of fewer says next to nothing
 
 @dataclass(frozen=True)
 class Held:
-    """Training rows, and those held out of them.
-
-    Args:
-        train: the rows that are left, in file order; all of them where none is held out.
-        dev: the others as scored pairs, in file order; None where none is held out.
-        rows: how many were held out: of a triplet there are several pairs.
-        reason: why none is, else empty.
-    """
+    """Training rows, and those held out of them, both in file order."""
 
     train: Rows
-    dev: Rows | None = None
-    rows: int = 0
-    reason: str = ""
+    dev: Rows | None = None  # scored pairs; None where no row is held out
+    rows: int = 0  # held out: of a triplet there are several pairs
+    reason: str = ""  # why none is
 
 
 def hold_out(rows: Rows, seed: int) -> Held:
     """Hold out 5 % of the training rows at random, 1,000 at most; they share no text with the others.
 
     None is held out of fewer than 400 rows, where hardly any group of rows that share texts is small enough,
-    or where the scores of what was drawn are all equal.
-
-    Args:
-        rows: that can be `ranked`.
-        seed: of the draw; it and the rows alone decide.
+    or where the scores of what was drawn are all equal. The rows, which can be `ranked`, and the seed decide.
     """
     most = min(MOST, len(rows) // SHARE)
     if most < FEWEST:
-        least = SHARE * FEWEST
-        return Held(
-            rows, reason=f"and {len(rows):,} training rows are too few to hold out 5 % (at least {least})"
-        )
-    _, places = rows.distinct(list(rows.texts))
-    index = np.stack(list(places.values()), axis=1)  # (rows, views)
-    taken = held_out(index, most, seed)  # (held out,)
+        few = f"and {len(rows):,} training rows are too few to hold out 5 % (at least {SHARE * FEWEST})"
+        return Held(rows, reason=few)
+    taken = held_out(rows.index(), most, seed)  # (held out,)
     if len(taken) < FEWEST:
         return Held(rows, reason="and nearly all training rows share texts, directly or through others")
     dev = ranked(replace(rows.part(taken), split="dev"))
     if np.ptp(dev.targets["score"]) == 0:
         return Held(rows, reason="and nearly all training rows have the same score")
-    is_left = np.ones(len(rows), dtype=bool)  # (rows,)
-    is_left[taken] = False
-    return Held(rows.part(np.flatnonzero(is_left)), dev, len(taken))
+    return Held(rows.part(np.setdiff1d(np.arange(len(rows)), taken)), dev, len(taken))
 
 
 def is_ranked(form: str, targets: Collection[str]) -> bool:
@@ -219,27 +181,13 @@ def ranked(rows: Rows) -> Rows:
     A label stands for a score of 1 (entailment), 0.5 (neutral) or 0; of a triplet the anchor with its
     positive has score 1, with each negative 0.
     """
-    if rows.form == "triplet":
-        return _as_pairs(rows)
     if "score" in rows.targets:
         return rows
-    score = 1 - rows.targets["label"] / 2  # (rows,)
-    return replace(rows, targets={"score": score, **rows.targets}, kept=None)
-
-
-def _as_pairs(rows: Rows) -> Rows:
-    anchor, *others = rows.texts.values()
-    scores = np.zeros((len(others), len(rows)))  # (views, rows)
-    scores[0] = 1
-    return replace(
-        rows,
-        form="pair",
-        texts={"left": _joined([anchor] * len(others)), "right": _joined(others)},
-        targets={"score": scores.ravel()},
-        kept=None,
-    )
-
-
-def _joined(columns: Sequence[Sequence[str]]) -> MappedTexts:
-    mapped = [column for column in columns if isinstance(column, MappedTexts)]
-    return MappedTexts(mapped[0].table, np.concatenate([column.table_index for column in mapped]))
+    if "label" in rows.targets:
+        score = 1 - rows.targets["label"] / 2  # (rows,)
+        return replace(rows, targets={"score": score, **rows.targets}, kept=None)
+    anchor, *others = (column for column in rows.texts.values() if isinstance(column, MappedTexts))
+    left, right = np.tile(anchor.places, len(others)), np.concatenate([column.places for column in others])
+    texts = {"left": MappedTexts(anchor.table, left), "right": MappedTexts(anchor.table, right)}
+    scores = np.repeat([1.0, *[0.0] * (len(others) - 1)], len(rows))  # (others * rows,)
+    return replace(rows, form="pair", texts=texts, targets={"score": scores}, kept=None)

@@ -24,10 +24,7 @@ __all__ = ["KINDS", "TEXT", "Store", "choose", "kind", "read_text", "sha256", "v
 
 # What an entry of the manifest has at the least.
 _ENTRY = {"path": str, "bytes": int, "sha256": str, "rows": int}
-_NEXT = (
-    "set EMBEDRUN_DATA=DIR or data_dir=DIR to a folder in the store layout, "
-    "or use +experiment=quickstart, which needs no data"
-)
+_NEXT = "set EMBEDRUN_DATA=DIR or data_dir=DIR, or use +experiment=quickstart, which needs no data"
 
 
 class Store:
@@ -56,23 +53,16 @@ class Store:
     def missing(self, relatives: Sequence[str]) -> list[str]:
         """One problem that names every missing file, the folder and the next step; none if all are there."""
         absent = [name for name in dict.fromkeys(relatives) if not self.has(name)]
-        if not absent:
-            return []
-        where = "the data folder" if self.root.is_dir() else "the data folder (which does not exist)"
-        return [f"{', '.join(absent)}: not in {where} {self.root}; {_NEXT}"]
+        there = "" if self.root.is_dir() else " (which does not exist)"
+        return [f"{', '.join(absent)}: not in the data folder{there} {self.root}; {_NEXT}"] if absent else []
 
-    def fingerprint(self, relative: str) -> str:
-        """SHA-256 of the packed file, hexadecimal."""
-        self._require(relative)
-        return sha256(self.path(relative))
+    def _require(self, relative: str) -> None:
+        if problems := self.missing([relative]):
+            raise DataError(problems)
 
     @cached_property
     def manifest(self) -> list[Plain]:
-        """MANIFEST.json: one entry a file, with `path`, `bytes`, `sha256` and `rows` at the least.
-
-        Raises:
-            DataError: if it is missing, is not JSON or lacks a field.
-        """
+        """MANIFEST.json: one entry a file, with `path`, `bytes`, `sha256` and `rows` at the least."""
         self._require("MANIFEST.json")
         path = self.path("MANIFEST.json")
         try:
@@ -81,14 +71,10 @@ class Store:
             raise DataError(f"{path}: not JSON ({fault})") from fault
         if not isinstance(entries, list):
             raise DataError(f"{path}: expected a list of files, got {type(entries).__name__}")
-        problems = [
-            f"{path}, entry {number}: needs {', '.join(_ENTRY)}, the second and the last whole numbers"
-            for number, entry in enumerate(entries, 1)
-            if not isinstance(entry, dict)
-            or not all(isinstance(entry.get(name), type_) for name, type_ in _ENTRY.items())
-        ]
-        if problems:
-            raise DataError(problems)
+        for number, entry in enumerate(entries, 1):
+            values = entry if isinstance(entry, dict) else {}
+            if not all(isinstance(values.get(name), type_) for name, type_ in _ENTRY.items()):
+                raise DataError(f"{path}, entry {number}: needs {', '.join(_ENTRY)}; see embedrun/store/")
         return entries
 
     def read(self, relative: str, columns: Sequence[str]) -> dict[str, list[Any]]:
@@ -113,40 +99,30 @@ class Store:
         faults.check()
         return values
 
-    def _require(self, relative: str) -> None:
-        problems = self.missing([relative])
-        if problems:
-            raise DataError(problems)
-
 
 def choose(command: str, names: Sequence[str], paths: Iterable[str], catalogue: Catalogue) -> list[str]:
-    """The files that the user's names mean, in the given order; all of `paths` where no name is given.
+    """The files of `paths` that the user's names mean, in their order; all where no name is given.
 
     A name is that of a data set (`subj`) or of a group (`senteval`); else a folder (`senteval/mrpc`), a file
-    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`). `command` is for the message.
-
-    Raises:
-        ConfigError: for every unknown name, with the nearest known one.
+    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`). A ConfigError for every unknown one.
     """
-    catalogued = {*catalogue.data_sets, *catalogue.groups}
-    # The folder `nli` holds more than the group `nli`, which is what is meant.
-    known = {path: (_names(path) - catalogued) | catalogue.names_of(path) for path in paths}
+    known = {path: _names(path, catalogue) for path in paths}
     words = sorted(set().union(*known.values()))
     wanted = {name.rstrip("/") for name in names}
     problems = [
         f"{command}: nothing is named {name!r}{nearest(name, words)}; embedrun data list shows every data set"
-        for name in sorted(wanted)
-        if name not in words
+        for name in sorted(wanted - set(words))
     ]
     if problems:
         raise ConfigError(problems)
     return [path for path, names_of_path in known.items() if not wanted or wanted & names_of_path]
 
 
-def _names(path: str) -> set[str]:
+def _names(path: str, catalogue: Catalogue) -> set[str]:
     pure = PurePosixPath(path)
-    folders = {parent.as_posix() for parent in pure.parents} - {"."}
-    return {path, pure.name.split(".")[0], *folders}
+    names = {path, pure.name.split(".")[0], *(parent.as_posix() for parent in pure.parents)}
+    # The folder `nli` holds more than the group `nli`, which is what is meant.
+    return (names - {*catalogue.data_sets, *catalogue.groups, "."}) | catalogue.names_of(path)
 
 
 def verify(store: Store, entry: Plain, catalogue: Catalogue | None = None) -> list[str]:
@@ -161,19 +137,16 @@ def verify(store: Store, entry: Plain, catalogue: Catalogue | None = None) -> li
         return problems
     path = store.path(name)
     try:
-        size, digest = path.stat().st_size, store.fingerprint(name)
-        if size != entry["bytes"]:
-            problems.append(f"{path}: {size} packed bytes, the manifest says {entry['bytes']}")
-        if digest != entry["sha256"]:
+        if (digest := sha256(path)) != entry["sha256"]:
             problems.append(f"{path}: sha256 {digest[:12]}..., the manifest says {entry['sha256'][:12]}...")
         values = store.read(name, entry.get("columns") or ["text"])
         rows = len(next(iter(values.values())))
         if rows != entry["rows"]:
             problems.append(f"{path}: {rows} rows, the manifest says {entry['rows']}")
-        if catalogue is not None and (known := catalogue.file(name)) is not None:
-            first = 2 if name.endswith(".tsv.gz") else 1  # number of the first row
+        if catalogue is not None and (known := catalogue.files.get(name)) is not None:
+            first_row = 2 if name.endswith(".tsv.gz") else 1
             constant = (entry.get("hub") or {}).get("constants") or {}
-            problems += published_problems(path, known, rows, values, first, constant)
+            problems += published_problems(path, known, rows, values, first_row, constant)
     except DataError as fault:
         problems += fault.problems
     return list(dict.fromkeys(problems))

@@ -29,23 +29,14 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
 
     It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. Of several
     processes that make it at a time, the folder of the first serves. Without a folder that can be written, it
-    is made in a temporary one, for this process.
-
-    Args:
-        kind: of the entry, in letters.
-        key: plain data that decides the content.
-        make: fills the folder that it is given, which exists and is empty.
-        what: it is, for the messages and the list of entries.
-
-    Raises:
-        EmbedrunError: where the disk is full (exit 5).
+    is made in a temporary one, for this process. The key is plain data that decides the content; `what` it is
+    stands in messages and lists. An EmbedrunError (exit 5) where the disk is full.
     """
     name = f"{kind}-{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}"
+    path = folder() / name
     try:
-        place = folder()
-        if not _is_whole(place / name):
-            place = _writable(place)
-        path = place / name
+        if not _is_whole(path):
+            path = _writable(folder()) / name
         if not _is_whole(path):
             _make(path, make, what)
     except OSError as fault:
@@ -73,10 +64,7 @@ def _writable(path: Path) -> Path:
             raise
         place = Path(tempfile.mkdtemp(prefix="embedrun-"))
         atexit.register(shutil.rmtree, place, ignore_errors=True)
-        say(
-            f"{path}: cannot be written ({fault.strerror}); what is prepared is kept in {place} until this "
-            "command ends"
-        )
+        say(f"{path}: cannot be written ({fault.strerror}); {place} serves until this command ends")
         return place
 
 
@@ -133,12 +121,12 @@ class Entry:
 def entries() -> list[Entry]:
     """What is kept, the last used first; what killed processes left has no `what`."""
     every = []
-    paths = folder().iterdir() if folder().is_dir() else ()
-    for path in sorted(path for path in paths if path.is_dir()):
+    for path in folder().glob("*/"):
         with contextlib.suppress(OSError):  # it goes this moment, or is closed to others
-            what, used = "", path.stat().st_mtime
+            what, entry = "", path / _ENTRY
             with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):
-                what, used = str(read_json(path / _ENTRY)["what"]), (path / _ENTRY).stat().st_mtime
+                what = str(read_json(entry)["what"])
+            used = (entry if what else path).stat().st_mtime
             count = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             every.append(Entry(path, what, count, used))
     return sorted(every, key=lambda entry: (-entry.used, entry.path.name))

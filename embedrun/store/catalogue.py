@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -61,27 +61,20 @@ class Catalogue:
     def read(path: Path | None = None) -> "Catalogue":
         """The catalogue in a YAML file, by default ours; a ConfigError names every fault of the file."""
         path = path or presets.folder() / "hub.yaml"
-        try:
-            data = read_yaml(path)
-        except (OSError, ValueError) as fault:
-            raise ConfigError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
         checker = Checker()
-        catalogue = checker.build(Catalogue, data if isinstance(data, Mapping) else {})
-        if checker.problems or catalogue is None:
+        catalogue = checker.build(Catalogue, read_yaml(path))
+        if catalogue is None:
             raise ConfigError([f"{path}: {problem}" for problem in checker.problems])
         return catalogue
 
-    def file(self, path: str) -> StoreFile | None:
-        """What is known of a file, by its name in the store."""
-        return self.files().get(path)
-
+    @cached_property
     def files(self) -> dict[str, StoreFile]:
         """Every file by its name in the store, in the order of the data sets."""
-        return {path: file for one in self.data_sets.values() for path, file in one.files.items()}
+        return {path: file for item in self.data_sets.values() for path, file in item.files.items()}
 
     def data_set_of(self, path: str) -> str | None:
         """The name of the data set that a file is of."""
-        return next((name for name, one in self.data_sets.items() if path in one.files), None)
+        return next((name for name, item in self.data_sets.items() if path in item.files), None)
 
     def names_of(self, path: str) -> set[str]:
         """The data set and the groups that a file is of."""

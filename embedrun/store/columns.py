@@ -2,26 +2,24 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from embedrun.errors import DataError
 
 _SHOWN = 20  # faulty rows spelled out before they are only counted
+_LONGEST = 40  # characters of a refused value that a message shows
+LABELS = ("entailment", "neutral", "contradiction")  # by label: 0, 1, 2
+
+# Makes a value of a raw one, or raises ValueError with what is wrong with it.
+Rule = Callable[[object], Any]
 
 
 class Fault(NamedTuple):
-    """What is wrong with one row.
+    """What is wrong with one row."""
 
-    Args:
-        row: from 1; where the file has a header, that is row 1.
-        column: as the file calls it, or empty where the whole row is meant.
-        reason: in words.
-    """
-
-    row: int
-    column: str
+    row: int  # from 1; where the file has a header, that is row 1
+    column: str  # as the file calls it, or empty where the whole row is meant
     reason: str
 
     def __str__(self) -> str:
@@ -56,22 +54,14 @@ class LineFaults:
 
     def check(self) -> None:
         """Raise a DataError with what `problems` gives, if anything."""
-        if self._faults:
-            raise DataError(self.problems())
+        if problems := self.problems():
+            raise DataError(problems)
 
 
 def shortened(where: object, messages: Sequence[str]) -> list[str]:
     """The first 20 messages, and how many more there are at `where`."""
     rest = len(messages) - _SHOWN
-    more = [f"{where}: and {rest} more faults like these"] if rest > 0 else []
-    return [*messages[:_SHOWN], *more]
-
-
-LABELS = ("entailment", "neutral", "contradiction")  # by label: 0, 1, 2
-_LONGEST = 40  # characters of a refused value that a message shows
-
-# Makes a value of a raw one, or raises ValueError with what is wrong with it.
-Rule = Callable[[object], Any]
+    return [*messages[:_SHOWN], *([f"{where}: and {rest} more faults like these"] if rest > 0 else [])]
 
 
 def sentence(value: object) -> str:
@@ -84,9 +74,18 @@ def sentence(value: object) -> str:
     return value
 
 
+def any_text(value: object) -> str:
+    """A text, which may be blank; else as `sentence`."""
+    return value if isinstance(value, str) and not value.strip() else sentence(value)
+
+
 def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> float:
     """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason."""
-    number = _number(value)
+    text = str(value)
+    try:
+        number = float(text.replace("_", "?"))  # float("1_000") is 1000.0
+    except ValueError:
+        raise ValueError(f"expected a number, got {_shown(value)}") from None
     if not math.isfinite(number):
         raise ValueError(f"expected a finite number, got {_shown(value)}")
     if not low <= number <= high:
@@ -94,25 +93,18 @@ def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> f
     return number
 
 
-def _number(value: object) -> float:
-    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    if is_number or (isinstance(value, str) and "_" not in value):  # float("1_000") is 1000.0
-        try:
-            return float(value)  # type: ignore[arg-type]
-        except ValueError:
-            pass
-        except OverflowError:
-            return math.inf
-    raise ValueError(f"expected a number, got {_shown(value)}")
-
-
 def label(value: object) -> int:
     """0 entailment, 1 neutral, 2 contradiction, or its text; else ValueError with the reason."""
-    if isinstance(value, str) and value.strip() in ("0", "1", "2"):
-        return int(value)
-    if type(value) is int and value in (0, 1, 2):
-        return value
+    if type(value) in (int, str) and (text := str(value).strip()) in ("0", "1", "2"):
+        return int(text)
     raise ValueError(f"expected 0 (entailment), 1 (neutral) or 2 (contradiction), got {_shown(value)}")
+
+
+def relation(value: object) -> int:
+    """The label of its name; else ValueError with the reason."""
+    if value not in LABELS:
+        raise ValueError(f"expected {', '.join(LABELS)}; got {_shown(value)}")
+    return LABELS.index(value)
 
 
 def category(value: object, *, classes: int) -> int:
@@ -135,11 +127,8 @@ def convert(
 ) -> dict[str, list[Any]]:
     """The rows of which every value fits the rule of its column; the caller raises the faults.
 
-    Args:
-        columns: raw values by column, each ``(rows,)``.
-        rules: by column.
-        rows: their numbers in the file, ``(rows,)``, for the messages.
-        faults: where each refused value is noted; its row is left out of the result.
+    `columns` are raw values, each ``(rows,)``, `rows` their numbers in the file. Each refused value is noted
+    in `faults`, and its row left out.
     """
     typed: dict[str, list[Any]] = {name: [] for name in rules}
     refused: set[int] = set()

@@ -1,21 +1,19 @@
 """Fill the store from the hub, whose files are converted to its layout, or from a copy."""
 
-import contextlib
 import hashlib
 import json
 import math
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from embedrun.console import Progress, say
-from embedrun.errors import ConfigError, DataError, is_full
-from embedrun.files import Plain, open_lock, packed, take, whole_file
+from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain, only_writer, packed, refuse_unwritable, whole_file
 from embedrun.store import Store, choose, verify
 from embedrun.store.catalogue import COUNTED, Catalogue, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults, convert
@@ -25,29 +23,6 @@ from embedrun.store.read import blocks, sha256
 # Prefix of a file that is not complete yet; not random, so that the remains of a kill are overwritten.
 _ASIDE = ".tmp-"
 _GET = "embedrun data get"
-_NO_SOURCE = "no source on the hub is known"
-
-
-@contextlib.contextmanager
-def filling(store: Store) -> Iterator[None]:
-    """Lock the store against other fillers; its folder is made where it is missing.
-
-    Raises:
-        DataError: if another fills it now, or it cannot be written; a full disk has an exit code of its own.
-    """
-    try:
-        store.root.mkdir(parents=True, exist_ok=True)
-        with open_lock(store.root / ".lock") as lock:
-            if not take(lock):
-                raise DataError(f"{store.root}: in use by another {_GET}; wait for it to finish")
-            yield
-    except OSError as fault:
-        if is_full(fault):
-            raise
-        reason = fault.strerror or str(fault)
-        raise DataError(
-            f"{store.root}: cannot be written ({reason}); name another with --data-dir DIR"
-        ) from fault
 
 
 def entries(store: Store) -> dict[str, Plain]:
@@ -57,10 +32,9 @@ def entries(store: Store) -> dict[str, Plain]:
 
 
 def place(store: Store, entry: Plain, write: Callable[[Path], object]) -> None:
-    """Record one file, and let `write` make it aside; needs `filling`.
+    """Record one file, and let `write` make it aside; the store has no other writer.
 
-    The entry comes first: who is killed in between leaves an entry without its file, which is made again. A
-    DataError if the bytes are not those of the entry.
+    The entry comes first: who is killed in between leaves an entry without its file, which is made again.
     """
     path, manifest = store.path(entry["path"]), store.path("MANIFEST.json")
     every = {**entries(store), entry["path"]: dict(entry)}
@@ -74,153 +48,130 @@ def place(store: Store, entry: Plain, write: Callable[[Path], object]) -> None:
             listed.write_bytes(text.encode())
 
 
-@dataclass(frozen=True)
-class Fetched:
-    """What became of one file.
-
-    `state` is `copied`, `converted`, `there` (whole already), or `no source on the hub is known`; `rows` is
-    None where it was not fetched.
-    """
+class Fetched(NamedTuple):
+    """What became of one file: `copied`, `converted`, or `there` if it was whole already."""
 
     path: str
     state: str
-    rows: int | None
+    rows: int
 
 
 def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
-    """Copy files of another store; intact ones are left as they are, so that a killed copy can be resumed.
-
-    Args:
-        folder: in the store layout, with its manifest; only read.
-        names: of data sets, groups, folders or files; none for all.
+    """Copy files of another store, by name, or all; intact ones stay, so that a killed copy can be resumed.
 
     Raises:
         ConfigError: for an unknown name.
-        DataError: if a wanted file of the folder is faulty or the store has another file of its name, and
-            nothing is written then; or if the store cannot be written.
+        DataError: if a wanted file of the folder is faulty, which is not copied then; or as `_fetch`.
     """
     source = Store(folder)
     offered = {entry["path"]: entry for entry in source.manifest}
-    chosen = choose(_GET, names, offered, catalogue)
-    with filling(store), Progress("copy", len(chosen), "files") as bar:
-        known = entries(store)
-        wanted = [path for path in chosen if not whole(store, offered[path]) or path not in known]
-        problems = _in_the_way(store, [path for path in wanted if not whole(store, offered[path])], known)
-        for path in wanted:
-            problems += verify(source, offered[path], catalogue)
-        if problems:
+
+    def copy(path: str) -> Fetched:
+        if problems := verify(source, offered[path], catalogue):
             raise DataError(problems)
-        for number, path in enumerate(chosen, 1):
-            if path in wanted:
-                place(store, offered[path], partial(shutil.copyfile, source.path(path)))
-            bar.reach(number, path)
-    return [Fetched(path, "copied" if path in wanted else "there", offered[path]["rows"]) for path in chosen]
+        place(store, offered[path], partial(shutil.copyfile, source.path(path)))
+        return Fetched(path, "copied", offered[path]["rows"])
+
+    def is_there(path: str, entry: Plain | None) -> bool:
+        return entry is not None and whole(store, offered[path])
+
+    return _fetch(store, choose(_GET, names, offered, catalogue), is_there, copy)
 
 
 def whole(store: Store, entry: Plain) -> bool:
     """Whether the store has the file of a manifest's entry, byte for byte."""
-    return store.has(entry["path"]) and store.fingerprint(entry["path"]) == entry["sha256"]
+    return store.has(entry["path"]) and sha256(store.path(entry["path"])) == entry["sha256"]
 
 
-def _in_the_way(store: Store, paths: Sequence[str], known: Mapping[str, Plain]) -> list[str]:
-    """A problem for each file that is no damaged copy of a listed one: the user's own, or another version."""
-    return [
-        f"{store.path(path)}: another file of this name is there; move it away and get it again"
-        for path in paths
-        if store.has(path) and not (path in known and not whole(store, known[path]))
-    ]
+def _fetch(
+    store: Store,
+    chosen: Sequence[str],
+    is_there: Callable[[str, Plain | None], bool],
+    fetch: Callable[[str], Fetched],
+) -> list[Fetched]:
+    """What `fetch` makes of each file that is not there as its source and its entry in the manifest say.
 
-
-def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
-    """Download data sets from the hub and convert them to the store layout, file by file.
-
-    An intact file is left as it is, so that an interrupted download can be resumed. The manifest says
-    repository, commit and files of each. `names` are of data sets, groups, folders or files; one at least.
-
-    Raises:
-        ConfigError: for an unknown name, or no name.
-        DataError: if a name has no source on the hub, cannot be downloaded or is not what is published,
-            or the store has another file of its name. Files that were whole before stay.
+    Before anything is fetched, a DataError if one is no damaged copy of a listed file but the user's own or
+    of another version, and a ConfigError if the store cannot be written; exit 8 if another fills it now.
     """
-    if not names:
-        raise ConfigError(f"{_GET}: name what to fetch, such as stsb or nli; or give --from FOLDER")
-    files = catalogue.files()
-    on_hub = {catalogue.data_set_of(path) for path, file in files.items() if file.hub is not None}
-    chosen = [
-        path  # a sample beside a whole file of the hub is not missed
-        for path in choose(_GET, names, files, catalogue)
-        if files[path].hub is not None or catalogue.data_set_of(path) not in on_hub
-    ]
-    without_source = [
-        f"{name}: {_NO_SOURCE}; copy it from a mounted store with {_GET} {name} --from FOLDER"
-        for name in dict.fromkeys(names)
-        if all(files[path].hub is None for path in choose(_GET, [name], files, catalogue))
-    ]
-    if without_source:
-        raise DataError(without_source)
     results = []
-    with filling(store), Progress("get", len(chosen), "files") as bar:
+    refuse_unwritable("--data-dir", store.root)
+    store.root.mkdir(parents=True, exist_ok=True)
+    with only_writer(store.path("MANIFEST.json")), Progress("get", len(chosen), "files") as bar:
         known = entries(store)
-        waiting = [path for path in chosen if not _is_settled(store, files[path], known.get(path))]
-        if problems := _in_the_way(store, waiting, known):
-            raise DataError(problems)
-        for number, path in enumerate(chosen, 1):
-            if path in waiting:
-                results.append(_from_hub(store, path, files[path]))
-            else:
-                rows = known[path]["rows"] if path in known else None
-                results.append(Fetched(path, _NO_SOURCE if rows is None else "there", rows))
-            bar.reach(number, path)
+        waiting = [path for path in chosen if not is_there(path, known.get(path))]
+        in_the_way = [
+            f"{store.path(path)}: another file of this name is there; move it away and get it again"
+            for path in waiting
+            if store.has(path) and (path not in known or whole(store, known[path]))
+        ]
+        if in_the_way:
+            raise DataError(in_the_way)
+        for path in chosen:
+            is_new = path in waiting
+            results.append(fetch(path) if is_new else Fetched(path, "there", known[path]["rows"]))
+            bar.reach(len(results), path)
     return results
 
 
-def _is_settled(store: Store, file: StoreFile, entry: Plain | None) -> bool:
-    """Whether there is nothing to do: the file is as its source would give it, or it has no source."""
-    if file.hub is None:
-        return True
-    if entry is None or not whole(store, entry):
-        return False
-    rows = file.hub.rows if file.hub.rows is not None else file.rows
-    commit = entry.get("hub", {}).get("commit")
-    return (commit is None or file.hub.revision in (None, commit)) and rows in (None, entry["rows"])
+def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
+    """Download data sets from the hub, one at least, and convert them to the store layout, file by file.
 
+    An intact file is left as it is, so that an interrupted download can be resumed. The manifest says
+    repository, commit and files of each.
 
-def _from_hub(store: Store, path: str, file: StoreFile) -> Fetched:
-    assert file.hub is not None
-    folder, commit = snapshot(file.hub.repo, file.hub.revision, file.hub.files)
-    entry, content = converted(path, file, file.hub, folder, commit)
-    place(store, entry, lambda aside: aside.write_bytes(content))
-    return Fetched(path, "converted", entry["rows"])
+    Raises:
+        ConfigError: for an unknown name, or no name.
+        DataError: if a name has no source on the hub, cannot be downloaded or is not what is published; or as
+            `_fetch`. Files that were whole before stay.
+    """
+    if not names:
+        raise ConfigError(f"{_GET}: name what to fetch, such as stsb or nli; or give --from FOLDER")
+    sources = {path: file.hub for path, file in catalogue.files.items() if file.hub is not None}
+    chosen = {name: choose(_GET, [name], catalogue.files, catalogue) for name in dict.fromkeys(names)}
+    copy = "no source on the hub is known; copy it from a mounted store with --from FOLDER"
+    if without := [name for name, paths in chosen.items() if sources.keys().isdisjoint(paths)]:
+        raise DataError([f"{name}: {copy}" for name in without])
+    paths = choose(_GET, names, catalogue.files, catalogue)
+    on_hub = {catalogue.data_set_of(path) for path in sources}
+    for name in dict.fromkeys(map(catalogue.data_set_of, paths)):
+        if name not in on_hub:
+            say(f"warning: {name}: {copy}")
+
+    def convert_from_hub(path: str) -> Fetched:
+        source = sources[path]
+        folder, commit = snapshot(source.repo, source.revision, source.files)
+        entry, content = converted(path, catalogue.files[path], source, folder, commit)
+        place(store, entry, lambda aside: aside.write_bytes(content))
+        return Fetched(path, "converted", entry["rows"])
+
+    def is_there(path: str, entry: Plain | None) -> bool:
+        if entry is None or not whole(store, entry):
+            return False
+        rows = sources[path].rows if sources[path].rows is not None else catalogue.files[path].rows
+        commit = entry.get("hub", {}).get("commit")
+        return rows in (None, entry["rows"]) and (commit is None or sources[path].revision in (None, commit))
+
+    return _fetch(store, [path for path in paths if path in sources], is_there, convert_from_hub)
 
 
 def converted(
     target: str, file: StoreFile, source: HubSource, folder: Path, commit: str
 ) -> tuple[Plain, bytes]:
-    """The entry of the manifest and the bytes of a file of the store, made of the source's files.
+    """The entry of the manifest and the bytes of the file `target` of the store, of the source's in `folder`.
 
     Texts lose outer blanks and are otherwise unaltered; labels are whole numbers, scores numbers. The same
-    rows give the same bytes.
-
-    Args:
-        target: name of the file in the store.
-        file: what is published of it.
-        folder: that holds the source's files.
-        commit: of the repository, for the manifest.
-
-    Raises:
-        DataError: if a file cannot be read, lacks a column, or has a value that does not fit; or if the rows,
-            or their labels, are not as many as published.
+    rows give the same bytes. A DataError if a file cannot be read, lacks a column or has a value that does
+    not fit, or if the rows, or their labels, are not as many as published.
     """
     columns = _read(source, folder)
     rows = len(next(iter(columns.values())))
     constants = dict(source.constants or {})
-    if source.blocks:
-        if subset := subsets_in_turn(columns, source.blocks, file.subsets or {}):
-            constants.pop("subset", None)
-        else:
-            say(f"{target}: the rows of {source.repo} do not stand subset after subset, so none has its name")
-    else:
-        subset = []
+    subset = subsets_in_turn(columns, source.blocks, file.subsets or {}) if source.blocks else []
+    if subset:
+        constants.pop("subset", None)
+    elif source.blocks:
+        say(f"{target}: the rows of {source.repo} do not stand subset after subset, so none has its name")
     columns |= {name: [value] * rows for name, value in constants.items()}
     columns |= {"subset": subset} if subset else {}
     where = Path(f"{source.repo}@{commit[:12]}") / source.files[0]
@@ -248,24 +199,19 @@ def subsets_in_turn(
 ) -> list[object]:
     """The subset of each row, where the rows of each stand together, in any order of subsets; else nothing.
 
-    Args:
-        columns: with `sentence1` and `sentence2`, each ``(rows,)``.
-        blocks: `mark` of the first and of the last pair, by subset.
-        sizes: rows, by subset.
+    `blocks` has the `mark` of the first and of the last pair, `sizes` the number of rows, by subset.
     """
+    marks = list(map(mark, columns.get("sentence1", ()), columns.get("sentence2", ())))  # (rows,)
+    left = {name: list(ends) for name, ends in blocks.items()}
     subsets: list[object] = []
-    pairs = list(zip(columns.get("sentence1", ()), columns.get("sentence2", ()), strict=True))
-    while left := [name for name in blocks if name not in subsets]:
-        ends = {name: (len(subsets), len(subsets) + sizes[name] - 1) for name in left}
-        fitting = (
-            name
-            for name, (first, last) in ends.items()
-            if last < len(pairs) and [mark(*pairs[first]), mark(*pairs[last])] == list(blocks[name])
-        )
+    while left:
+        rows = {name: marks[len(subsets) :][: sizes[name]] for name in left}
+        fitting = (name for name in left if rows[name][:1] + rows[name][sizes[name] - 1 :] == left[name])
         if (name := next(fitting, None)) is None:
             return []
         subsets += [name] * sizes[name]
-    return subsets if len(subsets) == len(pairs) else []
+        del left[name]
+    return subsets if len(subsets) == len(marks) else []
 
 
 _OTHER = re.compile(r"[\W_]+")
@@ -280,49 +226,44 @@ def mark(first: str, second: str) -> str:
 def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     """Typed values by our name, of the rows that are kept, file after file."""
     names = source.columns or {"text": "text"}  # plain text has no columns
-    columns: dict[str, list[object]] = {name: [] for name in names}
+    kept: list[dict[str, object]] = []
     rules = {
-        theirs: partial(_value, ours, mapped=(source.values or {}).get(ours))
-        for ours, theirs in names.items()
+        column: partial(_value, name, mapped=(source.values or {}).get(name))
+        for name, column in names.items()
     }
-    kept = {names[name]: values for name, values in (source.keep or {}).items()}
+    keep = source.keep or {}
     problems: list[str] = []
     for path in [folder / name for name in source.files]:
         faults = LineFaults(path)
         try:
             for raw, numbers in blocks(path, list(rules), faults, hint="; see `columns` in conf/hub.yaml"):
                 typed = convert(raw, rules, numbers, faults)
-                places = [
-                    place
-                    for place in range(len(next(iter(typed.values()))))
-                    if all(typed[theirs][place] in values for theirs, values in kept.items())
-                ]
-                for ours, theirs in names.items():
-                    columns[ours] += [typed[theirs][place] for place in places]
+                for row in zip(*(typed[column] for column in names.values()), strict=True):
+                    values = dict(zip(names, row, strict=True))
+                    if all(values[name] in accepted for name, accepted in keep.items()):
+                        kept.append(values)
             faults.check()
         except DataError as fault:
             problems += fault.problems
     if problems:
         raise DataError(problems)
-    if not next(iter(columns.values())):
+    if not kept:
         raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
-    return columns
+    return {name: [values[name] for values in kept] for name in names}
 
 
 def _value(name: str, value: object, *, mapped: Mapping[Any, Any] | None) -> object:
+    """A value of the hub by the type of its column: a label, a score, or a text without outer blanks."""
     if mapped is not None:
         if value not in mapped:
             raise ValueError(f"{value!r} is none of {', '.join(map(repr, mapped))}")
         value = mapped[value]
-    wanted, what = {
-        "label": (int, "a whole number"),
-        "score": (int | float, "a finite number"),
-    }.get(name, (str | int, "text"))
-    if isinstance(value, bool) or not isinstance(value, wanted):
+    numbers = {"label": (int, "a whole number"), "score": (int | float, "a finite number")}
+    accepted, what = numbers.get(name, (str | int, "text"))
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, accepted) or not is_finite:
         raise ValueError(f"expected {what}, got {'null' if value is None else repr(value)}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"expected a finite number, got {value!r}")
-    if name in ("label", "score"):
+    if name in numbers:
         return value
     text = str(value).strip()
     text.encode()  # half a surrogate pair is a ValueError too
@@ -334,18 +275,12 @@ def _text(target: str, columns: Mapping[str, Sequence[object]]) -> str:
     rows = zip(*columns.values(), strict=True)
     if target.endswith(".jsonl.gz"):
         lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
-    elif target.endswith(".tsv.gz"):
-        lines = ["\t".join(names), *("\t".join(_field(target, value) for value in row) for row in rows)]
-    else:
-        lines = [_field(target, text) for (text,) in rows]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _field(target: str, value: object) -> str:
-    text = str(value)
-    if any(end in text for end in "\t\n\r"):
-        raise DataError(f"{target}: cannot hold a text with a tab or a line end: {text[:40]!r}")
-    return text
+        return "".join(f"{line}\n" for line in lines)
+    fields = [names, *rows] if target.endswith(".tsv.gz") else list(rows)
+    for text in (str(value) for row in fields for value in row):
+        if not {"\t", "\n", "\r"}.isdisjoint(text):
+            raise DataError(f"{target}: cannot hold a text with a tab or a line end: {text[:40]!r}")
+    return "".join("\t".join(map(str, row)) + "\n" for row in fields)
 
 
 def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:
@@ -355,37 +290,21 @@ def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:
     facts: dict[str, object] = {"columns": list(columns)}
     for key, column in COUNTED.items():
         if column in columns:
-            counts = Counter(map(str, columns[column]))
-            facts[key] = {value: counts[value] for value in sorted(counts)}
+            facts[key] = dict(sorted(Counter(map(str, columns[column])).items()))
     if "score" in columns:
         facts["score_min_max"] = [float(min(columns["score"])), float(max(columns["score"]))]
     return facts
 
 
-def listing(store: Store, catalogue: Catalogue, presets: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """One row of cells for each data set, after a heading; then one for each file of no known data set.
-
-    `presets` are those of conf/experiment by the data set that they need. The data folder need not exist, nor
-    have a manifest.
-    """
+def listing(store: Store, catalogue: Catalogue) -> list[list[str]]:
+    """One row of cells for each data set, after a heading; the data folder need not exist."""
     known = entries(store)
-    table = [["data set", "files here", "rows here", "on the hub", "licence", "presets"]]
+    table = [["data set", "files here", "rows here", "on the hub", "licence"]]
     for name, data_set in catalogue.data_sets.items():
         here = [path for path in data_set.files if store.has(path)]
-        rows = [known[path]["rows"] if path in known else None for path in here]
-        counted = "?" if None in rows else f"{sum(filter(None, rows)):,}"
-        table.append(
-            [
-                name,
-                f"{len(here)} of {len(data_set.files)}",
-                counted if here else "-",
-                "yes" if any(file.hub is not None for file in data_set.files.values()) else "no",
-                data_set.licence,
-                ", ".join(presets.get(name, ())) or "-",
-            ]
-        )
-    there = {path.relative_to(store.root).as_posix() for path in store.root.rglob("*.gz")}
-    for path in sorted((there | set(known)) - set(catalogue.files())):
-        rows = f"{known[path]['rows']:,}" if path in known else "?"
-        table.append([path, f"{int(path in there)} of 1", rows, "no", "?", "-"])
+        listed = [known[path]["rows"] for path in here if path in known]
+        counted = f"{sum(listed):,}" if len(listed) == len(here) else "?"
+        on_hub = any(file.hub is not None for file in data_set.files.values())
+        number = f"{len(here)} of {len(data_set.files)}"
+        table.append([name, number, counted if here else "-", "yes" if on_hub else "no", data_set.licence])
     return table

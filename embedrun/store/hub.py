@@ -6,7 +6,7 @@ import glob
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,38 +22,30 @@ PATIENCE = 6.0  # seconds until the hub counts as out of reach
 PREFIX = "hf://datasets/"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPO = re.compile(r"(?!.*(--|\.\.))\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_INSIDE = re.compile(r"(?!(.*/)?\.{0,2}(/|$))[^*?]+|")  # a file or folder in it, or nothing
 _BRANCH = re.compile(r"(?!.*\.\.)\w[\w./-]*", re.ASCII)  # also a tag or a commit
 _CARD = "README.md"
 _NO_DATA = (".md", ".toml", ".zip")  # `datasets` would read manuals and settings as texts
+_COPY = "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
 
 
 def snapshot(repo: str, revision: str | None, files: Sequence[str]) -> tuple[Path, str]:
-    """Download files of one commit, unless the hub's cache has them; without network the cache serves.
+    """The folder with files of one commit, and the commit; without network the hub's cache serves.
 
-    `revision` is a commit, or None for the newest, without network the newest that the cache knows. Gives the
-    folder with the files, and their commit.
-
-    Raises:
-        DataError: if there is no such repository, revision or file, or the hub does not answer.
+    `revision` is a commit, or None for the newest, without network the newest that the cache knows. A
+    DataError if there is no such repository, revision or file, or the hub does not answer.
     """
     next_step = "a mounted copy serves as well: embedrun data get NAME --from FOLDER"
     folder = _downloaded(repo, revision, files, next_step)
-    there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    problems = [
-        f"hub data set {repo}: no file {name!r} at commit {folder.name}{nearest(name, there)}; "
-        "see `files` of this data set in conf/hub.yaml"
-        for name in files
-        if name not in there
-    ]
-    if problems:
-        raise DataError(problems)
+    if missing := [name for name in files if not (folder / name).is_file()]:
+        raise DataError(
+            f"hub data set {repo}: no file {', '.join(missing)} at commit {folder.name}; see `files` of this "
+            "data set in conf/hub.yaml"
+        )
     return folder, folder.name
 
 
-_OF_USER = "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
-
-
-def _downloaded(repo: str, revision: str | None, files: Sequence[str], next_step: str = _OF_USER) -> Path:
+def _downloaded(repo: str, revision: str | None, files: Sequence[str], next_step: str = _COPY) -> Path:
     """The folder of a commit with these files of it, as far as the commit has them."""
     import huggingface_hub
     from huggingface_hub import errors
@@ -77,16 +69,11 @@ def _downloaded(repo: str, revision: str | None, files: Sequence[str], next_step
     except Exception as fault:  # what a broken network raises has no common class
         if exit_code(fault) in (DISK, OUT_OF_MEMORY):
             raise
-        answers = {
-            errors.GatedRepoError: "the hub gives it to approved users only; ask on its page",
-            errors.RepositoryNotFoundError: "the hub has no data set of this name, or it is private",
-            errors.RevisionNotFoundError: f"the hub has no {_said(revision)} of it",
-        }
-        lacking = f"{', '.join(files[:5])} of {_said(revision)} is not in the hub's cache here"
         line = (str(fault).strip() or type(fault).__name__).splitlines()[0]
-        unreached = f"{lacking}, and the hub cannot be reached ({line})"
-        reason = next((text for kind, text in answers.items() if isinstance(fault, kind)), unreached)
-        raise DataError(f"hub data set {repo}: {reason}; {next_step}") from fault
+        raise DataError(
+            f"hub data set {repo}: {', '.join(files[:5])} of {_said(revision)} is not in the hub's cache "
+            f"here, and the hub does not give it ({type(fault).__name__}: {line}); {next_step}"
+        ) from fault
 
 
 def fetched(repo: str, **options: Any) -> Path:
@@ -102,15 +89,15 @@ def _said(revision: str | None) -> str:
 
 @dataclass(frozen=True)
 class HubFiles:
-    """The data files of one config of a data set of the hub, all of them on this machine.
+    """The data files of one config of a data set of the hub."""
 
-    Args:
-        folder: of the hub's cache with the files of one commit; the commit is its name.
-        splits: files by split, both named and ordered as the hub does (``train``, ``validation``, ...).
-    """
+    folder: Path  # of the hub's cache with the files of one commit; the commit is its name
+    splits: Mapping[str, tuple[Path, ...]]  # in the hub's names and order (``train``, ``validation``, ...)
 
-    folder: Path
-    splits: Mapping[str, tuple[Path, ...]]
+    def missing(self) -> list[str]:
+        """Names of the files that are not on this machine, or that are links to nothing."""
+        paths = dict.fromkeys(path for files in self.splits.values() for path in files)
+        return [path.relative_to(self.folder).as_posix() for path in paths if not path.is_file()]
 
 
 def on_hub(path: str) -> bool:
@@ -122,17 +109,13 @@ def problems(path: str, config: str | None, revision: str | None) -> list[str]:
     """What is wrong with the words alone, found out without reading."""
     repo, inside = _parts(path)
     faults = []
-    parts = inside.split("/") if inside else []
-    if not _REPO.fullmatch(repo) or any(part in ("", ".", "..") or set(part) & set("*?") for part in parts):
+    if not _REPO.fullmatch(repo) or not _INSIDE.fullmatch(inside):
         hint = "; a revision is given as dataset.revision" if "@" in repo else ""
         faults.append(
             f"dataset.path: expected {PREFIX}OWNER/NAME, or one file or folder in it, got {path!r}{hint}"
         )
     if config is not None and inside:
-        faults.append(
-            f"dataset.config: {config!r} chooses among the configs of the whole data set, and dataset.path "
-            f"names {inside!r} in it; leave out one of the two"
-        )
+        faults.append(f"dataset.config: {config!r} is of the whole data set, dataset.path names {inside!r}")
     if revision is not None and not _BRANCH.fullmatch(revision):
         faults.append(
             f"dataset.revision: expected a commit, branch or tag, got {revision!r}; null takes the newest"
@@ -140,7 +123,13 @@ def problems(path: str, config: str | None, revision: str | None) -> list[str]:
     return faults
 
 
-def files_of(path: str, *, config: str | None = None, revision: str | None = None) -> HubFiles:
+def files_of(
+    path: str,
+    *,
+    config: str | None = None,
+    revision: str | None = None,
+    kinds: Sequence[str] = (*KINDS, TEXT),
+) -> HubFiles:
     """Find the data files of a data set, and download those that the hub's cache lacks.
 
     Which files belong to which split is what `datasets` makes of the names: the `configs` in the README.md of
@@ -148,31 +137,28 @@ def files_of(path: str, *, config: str | None = None, revision: str | None = Non
     downloaded; code of the repository is never run. For a commit whose files, README.md too, are in the cache
     nobody asks the hub; a branch is looked up there once, and without network in the cache.
 
-    Args:
-        path: ``hf://datasets/OWNER/NAME``; with a file of it: that file, as split ``train``; with a folder:
-            its files by the hub's rules, whatever the README.md says.
-        config: one of the configs in the README.md; None for the default one.
-        revision: commit, branch or tag; None for the newest commit.
+    `path` is ``hf://datasets/OWNER/NAME``; with a file of it: that file, as split ``train``; with a folder:
+    its files by the hub's rules, whatever the README.md says.
 
     Raises:
         ConfigError: for words that cannot be meant.
         DataError: if there is no such data set, revision, config or file, the hub does not answer, or a file
-            is of a kind that is not read.
+            is of another kind.
     """
     if faults := problems(path, config, revision):
         raise ConfigError(faults)
     repo, inside = _parts(path)
     if (folder := _cached(repo, revision)) is not None:
         with contextlib.suppress(DataError):  # the hub may have what is missing
-            chosen = _chosen(repo, folder, inside, config)
-            if not _missing(chosen):
+            chosen = _chosen(repo, folder, inside, config, kinds)
+            if not chosen.missing():
                 return chosen
     folder = _downloaded(repo, revision, [_CARD])
-    chosen = _chosen(repo, folder, inside, config)
-    if missing := _missing(chosen):
+    chosen = _chosen(repo, folder, inside, config, kinds)
+    if missing := chosen.missing():
         _downloaded(repo, folder.name, missing)
-    if missing := _missing(chosen):
-        texts = [f"hub data set {repo}: no file {name!r} in {folder}; {_OF_USER}" for name in missing]
+    if missing := chosen.missing():
+        texts = [f"hub data set {repo}: no file {name!r} in {folder}; {_COPY}" for name in missing]
         raise DataError(shortened(folder, texts))
     return chosen
 
@@ -180,20 +166,21 @@ def files_of(path: str, *, config: str | None = None, revision: str | None = Non
 def pinned(options: Plain, began: object) -> Plain:
     """The options of a data set, with a commit in the place of a branch of the hub.
 
-    `began` are the settled options of a run that began with these, whose commit is used. What
-    cannot be had stays, for `files_of` to report with everything else that is missing.
+    `began` are the options of a run that began with these, whose commit is used. What cannot be had stays,
+    for `files_of` to report with everything else that is missing.
     """
     path, revision = options.get("path"), options.get("revision")
     if not isinstance(path, str) or not on_hub(path) or (revision and _COMMIT.fullmatch(str(revision))):
         return options
     if isinstance(began, Mapping) and began.get("path") == path and began.get("revision"):
         return {**options, "revision": began["revision"]}
-    if problems(path, None, revision):
-        return options
-    try:
-        return {**options, "revision": _commit_now(path, revision)}
-    except DataError:
-        return options
+    with contextlib.suppress(DataError):
+        return (
+            options
+            if problems(path, None, revision)
+            else {**options, "revision": _commit_now(path, revision)}
+        )
+    return options
 
 
 @functools.cache
@@ -206,7 +193,7 @@ def _commit_now(path: str, revision: str | None) -> str:
 
 def commit_of(options: Plain | None) -> dict[str, str]:
     """The commit of a data set of the hub, by ``hub OWNER/NAME``; of any other data set nothing."""
-    path = None if options is None else options.get("path")
+    path = (options or {}).get("path")
     if not isinstance(path, str) or not on_hub(path):
         return {}
     return {f"hub {_parts(path)[0]}": str((options or {}).get("revision"))}
@@ -228,13 +215,7 @@ def _cached(repo: str, revision: str | None) -> Path | None:
     return Path(card).parent if isinstance(card, str) else None
 
 
-def _missing(chosen: HubFiles) -> list[str]:
-    """Names of the files that are not on this machine, or that are links to nothing."""
-    every = dict.fromkeys(path for files in chosen.splits.values() for path in files)
-    return [path.relative_to(chosen.folder).as_posix() for path in every if not path.is_file()]
-
-
-def _chosen(repo: str, folder: Path, inside: str, config: str | None) -> HubFiles:
+def _chosen(repo: str, folder: Path, inside: str, config: str | None, kinds: Sequence[str]) -> HubFiles:
     """The files of a config, or of the file or folder `inside`; they need not be on this machine yet."""
     where, names = f"hub data set {repo}, commit {folder.name}", _names(repo, folder)
     try:
@@ -247,12 +228,11 @@ def _chosen(repo: str, folder: Path, inside: str, config: str | None) -> HubFile
             f"as Parquet: dataset.path={PREFIX}{repo}/{config or 'CONFIG'} "
             "dataset.revision=refs/convert/parquet"
         ) from fault
-    accepted = f"{', '.join((*KINDS, TEXT))}, those of text also with .gz"
     unread = [
-        f"{where}: split {split} has {name!r}; what is read must end in {accepted}"
+        f"{where}: split {split} has {name!r}; what is read must end in {', '.join(kinds)}"
         for split, files in splits.items()
         for name in files
-        if kind(Path(name)) is None
+        if kind(Path(name)) not in kinds
     ]
     if unread:
         raise DataError(shortened(folder, unread))
@@ -262,11 +242,8 @@ def _chosen(repo: str, folder: Path, inside: str, config: str | None) -> HubFile
 def _resolved(names: Sequence[str], card: Path, inside: str, config: str | None) -> dict[str, list[str]]:
     """The names of the files of each split, as `datasets` tells them by names alone.
 
-    Before a download there is nothing else, so it is shown a folder of empty files.
-
-    Raises:
-        ConfigError: for a config that there is not, or none where there are several.
-        Exception: what `datasets` raises.
+    Before a download there is nothing else, so it is shown a folder of empty files. A ConfigError for a
+    config that there is not, or none where there are several; else what `datasets` raises.
     """
     from datasets import load_dataset_builder
 
@@ -315,18 +292,8 @@ def _copy_configs(card: Path, copy: Path) -> list[str]:
 
     configs = ((metadata_load(card) if card.is_file() else None) or {}).get("configs") or []
     plain = [{key: value for key, value in config.items() if key != "features"} for config in configs]
-    for text in _texts(plain):
-        if text.startswith("/") or ".." in text.split("/") or "://" in text:
-            raise ValueError(f"its {_CARD} names {text!r}, which is not of this data set and not read")
+    if outside := re.search(r'"/|\.\./|\.\."|://', json.dumps(plain)):
+        raise ValueError(f"its {_CARD} names files by {outside[0]!r}, which is not of this data set")
     if plain:
         copy.write_text(f"---\n{json.dumps({'configs': plain})}\n---\n", encoding="utf-8")
     return [str(config.get("config_name", "default")) for config in plain] or ["default"]
-
-
-def _texts(data: object) -> Iterator[str]:
-    """Every text in nested lists and mappings."""
-    if isinstance(data, str):
-        yield data
-    elif isinstance(data, Mapping | list):
-        for value in data.values() if isinstance(data, Mapping) else data:
-            yield from _texts(value)

@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TextIO
 
 from embedrun import files
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError, DataError
-from embedrun.store.columns import LineFaults, sentence
+from embedrun.store.columns import LineFaults, any_text, sentence
 
 KINDS = (".tsv", ".csv", ".jsonl", ".parquet")  # with named columns
 TEXT = ".txt"  # without: one text a line
-_SEPARATORS = {".tsv": "\t", ".csv": ","}
 _AT_ONCE = 8192  # records of a block
 _BLOCK = 1 << 24  # bytes that Arrow parses at a time; no row may be longer
 MOST_FAULTS = 1000  # by then it is the file that is wrong, and reading it may end
@@ -32,10 +31,8 @@ MOST_FAULTS = 1000  # by then it is the file that is wrong, and reading it may e
 def kind(path: Path) -> str | None:
     """One of `KINDS` or `TEXT` by the file's name, text files with or without `.gz`; None for any other."""
     name = path.name.lower()
-    plain = name.removesuffix(".gz")
-    suffix = Path(plain).suffix
-    is_read = suffix in (*KINDS, TEXT) and not (suffix == ".parquet" and plain != name)
-    return suffix if is_read else None
+    suffix = Path(name.removesuffix(".gz")).suffix
+    return suffix if suffix in (*KINDS, TEXT) and not name.endswith(".parquet.gz") else None
 
 
 # What Arrow, gzip and json raise of a file, whatever is wrong with it.
@@ -64,11 +61,13 @@ def sha256(path: Path) -> str:
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file, unpacked if its name ends in `.gz`; a DataError if it cannot be read."""
     with _readable(path), _open(path) as file:
-        return file.read().decode("utf-8")
+        return file.read()
 
 
-def _open(path: Path) -> BinaryIO:
-    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+def _open(path: Path) -> TextIO:
+    """A UTF-8 file, with or without a byte order mark; the line ends stay."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    return opened(path, "rt", encoding="utf-8-sig", newline="\n")  # type: ignore[return-value]
 
 
 # Neighbouring records: raw values by column, and the number of each in the file, all ``(records,)``.
@@ -82,8 +81,8 @@ def blocks(
     *,
     separator: str | None = None,
     hint: str = "",
-    stream: BinaryIO | None = None,
-    plain: bool = True,
+    stream: TextIO | None = None,
+    form: str | None = None,
     blank: bool = False,
 ) -> Iterator[Block]:
     """The wanted columns, or fields, of a file of one of `KINDS` or of `TEXT`, without its faulty records.
@@ -91,20 +90,15 @@ def blocks(
     TSV has no quoting, CSV has (RFC 4180); both begin with a header. No type is inferred: text files give
     texts, `NA`, `007` and `true` among them. A plain text file has one column, its lines, whatever it is
     called. Records are counted from 1, a header too and blank lines not; those inside plain text are empty
-    texts.
+    texts, and with `blank` those at its end too. Those left out are noted in `faults`, which the caller adds
+    to and raises; `hint` is what to do about a missing column.
 
-    Args:
-        faults: where the records that are left out are noted; the caller adds its own and raises them.
-        separator: of the fields of TSV or CSV; None for a tab or a comma.
-        hint: what to do about a missing column; ends the message.
-        stream: to be read in place of a file: plain text, or else JSON Lines; `path` stands in the messages.
-        plain: which of the two the stream is.
-        blank: whether a blank line at the end of plain text is a record.
+    A `stream` of the `form` `TEXT` or `.jsonl` is read in place of a file; `path` stands in the messages.
 
     Raises:
         DataError: if the file cannot be read, has no record, or lacks a wanted column altogether.
     """
-    form = kind(path) if stream is None else TEXT if plain else ".jsonl"
+    form = form or kind(path)
     is_empty = True
     with _readable(path):
         if form == ".parquet":
@@ -112,10 +106,10 @@ def blocks(
         elif form == TEXT:
             records = _grouped(_texts(_lines(path, stream), blank), wanted)
         elif form == ".jsonl":
-            records = _grouped(_objects(path, _lines(path, stream), wanted, faults, hint), wanted)
+            records = _grouped(_objects(_lines(path, stream), wanted, faults, hint), wanted)
         else:
-            mark = separator or _SEPARATORS[form or ".csv"]
-            records = _delimited(path, wanted, faults, mark, quoted=form != ".tsv", hint=hint)
+            separator = separator or ("\t" if form == ".tsv" else ",")
+            records = _delimited(path, wanted, faults, separator, quoted=form != ".tsv", hint=hint)
         for block in records:
             is_empty = False
             yield block
@@ -139,7 +133,7 @@ def _require_columns(where: str, wanted: Sequence[str], header: Sequence[str], h
 
 
 def _delimited(
-    path: Path, wanted: Sequence[str], faults: LineFaults, mark: str, *, quoted: bool, hint: str
+    path: Path, wanted: Sequence[str], faults: LineFaults, separator: str, *, quoted: bool, hint: str
 ) -> Iterator[Block]:
     import pyarrow as pa
     from pyarrow import csv
@@ -151,7 +145,7 @@ def _delimited(
             # Not "utf8", by which bytes that are none would be noticed only in the columns that are wanted.
             csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding="utf-8-sig"),
             csv.ParseOptions(
-                delimiter=mark,
+                delimiter=separator,
                 quote_char='"' if quoted else False,
                 newlines_in_values=quoted,
                 ignore_empty_lines=not single,  # in the file of one column it is an empty text
@@ -166,11 +160,11 @@ def _delimited(
         )
 
     header = reader([], lambda row: "skip").schema.names
-    marks = [other for other in ";\t,|" if len(header) == 1 and other in header[0]]
-    if marks and not set(wanted) <= set(header):
+    others = [other for other in ";\t,|" if len(header) == 1 and other in header[0]]
+    if others and not set(wanted) <= set(header):
         raise DataError(
-            f"{path}, row 1: one column, {header[0]!r}; its fields look separated by {marks[0]!r}: pass "
-            f"'dataset.separator={json.dumps(marks[0])}'"
+            f"{path}, row 1: one column, {header[0]!r}; its fields look separated by {others[0]!r}: pass "
+            f"'dataset.separator={json.dumps(others[0])}'"
         )
     _require_columns(f"{path}, row 1", wanted, header, hint)
     unfit: set[int] = set()
@@ -208,16 +202,10 @@ def _grouped(records: _Records, wanted: Sequence[str]) -> Iterator[Block]:
         yield dict(zip(wanted, columns, strict=True)), rows
 
 
-def _lines(path: Path, stream: BinaryIO | None) -> Iterator[tuple[int, str]]:
+def _lines(path: Path, stream: TextIO | None) -> Iterator[tuple[int, str]]:
     """Lines without their ends, and their numbers from 1."""
     with stream or _open(path) as file:
-        for number, raw in enumerate(file, 1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as fault:
-                raise DataError(
-                    f"{path}, row {number}: not UTF-8 ({fault}); save the file as UTF-8"
-                ) from fault
+        for number, line in enumerate(file, 1):
             yield number, line.removesuffix("\n").removesuffix("\r")
 
 
@@ -231,10 +219,8 @@ def _texts(lines: Iterator[tuple[int, str]], blank: bool) -> _Records:
 
 
 def _objects(
-    path: Path, lines: Iterator[tuple[int, str]], wanted: Sequence[str], faults: LineFaults, hint: str
+    lines: Iterator[tuple[int, str]], wanted: Sequence[str], faults: LineFaults, hint: str
 ) -> _Records:
-    fields: dict[str, None] = {}  # of the objects that lack one
-    is_whole = False
     for number, line in lines:
         if not line.strip():
             continue
@@ -246,13 +232,11 @@ def _objects(
         if not isinstance(row, dict):
             faults.add(number, f"expected a JSON object, got {type(row).__name__}")
         elif absent := [name for name in wanted if name not in row]:
-            faults.add(number, f"has no field {', '.join(map(repr, absent))} (fields: {', '.join(row)})")
-            fields.update(dict.fromkeys(row))
+            faults.add(
+                number, f"has no field {', '.join(map(repr, absent))} (fields: {', '.join(row)}){hint}"
+            )
         else:
-            is_whole = True
             yield number, [row[name] for name in wanted]
-    if fields and not is_whole:
-        _require_columns(str(path), wanted, list(fields), hint)
 
 
 def _parquet(path: Path, wanted: Sequence[str], hint: str) -> Iterator[Block]:
@@ -270,18 +254,11 @@ def _parquet(path: Path, wanted: Sequence[str], hint: str) -> Iterator[Block]:
 
 @dataclass(frozen=True)
 class Texts:
-    """Where texts come from, and which of them may be empty.
+    """Where texts come from, and which of them may be empty."""
 
-    Args:
-        path: plain text, one text a line; JSON Lines, TSV or CSV, all of these also with ``.gz``; or Parquet.
-            None: standard input, plain text, or JSON Lines where a field is named.
-        field: of the text where records have several; None: ``text``.
-        allow_empty: whether a text may be empty, or white space alone.
-    """
-
-    path: Path | None
-    field: str | None
-    allow_empty: bool
+    path: Path | None  # None: standard input, plain text, or JSON Lines where a field is named
+    field: str | None  # of the text where records have several; None: `text`
+    allow_empty: bool  # or white space alone
 
     def check(self) -> None:
         """Check the file's name and the options; ConfigError or, for a missing file, DataError."""
@@ -290,10 +267,9 @@ class Texts:
         if not self.path.is_file():
             raise DataError(f"FILE: no file {str(self.path)!r}{neighbour(self.path)}")
         if kind(self.path) is None:
-            accepted = f"{', '.join((TEXT, *KINDS))}, those of text also with .gz"
             raise ConfigError(
-                f"FILE: {str(self.path)!r} must end in {accepted}; plain text of another name can come from "
-                f"standard input: embedrun encode MODEL - < {self.path}"
+                f"FILE: {str(self.path)!r} must end in {', '.join((TEXT, *KINDS))}, those of text also with "
+                ".gz; plain text of another name can come from standard input: embedrun encode MODEL - < FILE"
             )
         if kind(self.path) == TEXT and self.field is not None:
             raise ConfigError(f"--field: a {TEXT} file has no fields, got {self.field!r}; leave it out")
@@ -308,18 +284,18 @@ class Texts:
         Raises:
             DataError: if a text is faulty, there is none, or reading fails midway.
         """
-        faults, field, count, stream = LineFaults(self._where), self.field or "text", 0, None
+        path, field, count = self.path or Path("standard input"), self.field or "text", 0
+        faults, stream, form = LineFaults(path), None, None
         if self.path is None:
-            stream = os.fdopen(os.dup(sys.stdin.fileno()), "rb")  # closing it leaves standard input open
-        hint, plain = "; --field NAME names another", self.field is None
-        for columns, rows in blocks(
-            self._where, [field], faults, hint=hint, stream=stream, plain=plain, blank=True
-        ):
+            form = TEXT if self.field is None else ".jsonl"
+            descriptor = os.dup(sys.stdin.fileno())  # closing it leaves standard input open
+            stream = open(descriptor, encoding="utf-8-sig", newline="\n")  # noqa: SIM115 - `blocks` closes it
+        hint, rule = "; --field NAME names another", any_text if self.allow_empty else sentence
+        for columns, rows in blocks(path, [field], faults, hint=hint, stream=stream, form=form, blank=True):
             for row, value in zip(rows, columns[field], strict=True):
                 count += 1
                 try:
-                    blank = self.allow_empty and isinstance(value, str) and not value.strip()
-                    yield value if blank else sentence(value)
+                    yield rule(value)
                 except ValueError as fault:
                     faults.add(row, str(fault))
             if len(faults) >= MOST_FAULTS:
@@ -328,11 +304,7 @@ class Texts:
         if any(fault.reason == "the text is empty" for fault in faults.ordered()):
             problems.append("an empty text has a vector too: --allow-empty encodes them")
         if problems or not count:
-            raise DataError(problems or f"{self._where}: holds no text")
-
-    @property
-    def _where(self) -> Path:
-        return self.path or Path("standard input")
+            raise DataError(problems or f"{path}: holds no text")
 
 
 def neighbour(path: Path) -> str:

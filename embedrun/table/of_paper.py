@@ -180,7 +180,7 @@ def _github_issues(
 
 def _scores_by_label(folder: Path, path: Path | None) -> Counted:
     """Pairs and mean score of each label."""
-    from embedrun.dataset.nli_scored import Merged, NliScored, by_label
+    from embedrun.dataset.nli import Merged, NliScored, by_label
 
     dataset = NliScored(path=str(folder)) if (folder / "nli_scored.jsonl.gz").is_file() else NliScored()
     store = Store(folder)

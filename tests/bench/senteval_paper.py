@@ -23,7 +23,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "trials"))
 from plain_classifier import Fitted, fit
 
-from embedrun.dataset.senteval import Senteval
+from embedrun.dataset.published import Senteval
 from embedrun.encoder import Encoder
 from embedrun.evaluation.classifier import Examples, examples, paper, stratified
 from embedrun.evaluation.classifier.adam import Engine, stacked

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.dataset.nli_scored import NliScored
+from embedrun.dataset.nli import NliScored
 from embedrun.encoder import Encoder
 from embedrun.store import Store
 

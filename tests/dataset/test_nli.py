@@ -37,9 +37,8 @@ def test_the_whole_training_split_goes_before_the_sample(store, samples, write):
     [
         ({"form": "triplet", "labels": ["neutral"]}, "form=pair"),
         ({"neutral": "column"}, "neutral is for form=triplet, pairs have labels; use dataset=nli_three_way"),
-        ({"labels": []}, "labels must name at least one of entailment, neutral, contradiction"),
-        ({"sources": ["wiki"]}, r"sources must name at least one of snli, mnli; got \['wiki'\]"),
-        ({"scores": {"entailment": 1}}, "finite number for each of"),
+        ({"labels": []}, "sources and labels must name at least one"),
+        ({"scores": {"entailment": 1}}, "a number for each of"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options, reason):
@@ -88,11 +87,10 @@ def test_a_drawn_neutral_hypothesis_stands_in_place_of_the_contradiction(store, 
 @pytest.mark.realdata
 def test_the_real_samples_have_their_label_counts():
     store = Store.find(os.environ["EMBEDRUN_DATA"])
-    if store.has("nli/snli_train.jsonl.gz") or store.has("nli/mnli_train.jsonl.gz"):
-        pytest.skip("this store has whole training splits")
-    data = Nli(labels=["entailment", "neutral", "contradiction"])
-    labels = data.read("train", store).targets["label"]
-    assert np.bincount(labels).tolist() == [24591 + 10158, 26492 + 12020, 18790 + 10219]
+    if store.has("nli/mnli_train.jsonl.gz"):
+        pytest.skip("this store has the whole training split")
+    data = Nli(labels=["entailment", "neutral", "contradiction"], sources=["mnli"])
+    assert np.bincount(data.read("train", store).targets["label"]).tolist() == [10158, 12020, 10219]
 
 
 @pytest.mark.realdata

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from embedrun.dataset.nli_scored import NliScored
+from embedrun.dataset.nli import NliScored
 
 GOOD = {"text1": "a", "text2": "b", "label": 0, "score": 0.5, "score_1": 0.5}
 ROWS = [GOOD, {"text1": "c", "text2": "d", "label": 2, "score": -0.25}]
@@ -21,13 +21,8 @@ def test_rows_come_from_the_store_a_folder_or_a_file(store, write, where):
     assert set(rows.targets) == set(data.targets)
 
 
-def test_what_is_missing_is_said_before_anything_is_read(store, tmp_path, write):
-    write("done/nli_scored.jsonl.gz", ROWS)
-    (near,) = NliScored(path=str(store.root / "doen")).problems("train", store)
-    assert near.startswith(f"dataset.path: no file or folder '{store.root / 'doen'}'; did you mean 'done'?")
+def test_what_is_missing_is_said_before_anything_is_read(store, write):
+    write("nli/nli_scored.jsonl.gz", ROWS)
     (unfinished,) = NliScored(path=str(store.root)).problems("train", store)
-    assert "has no nli_scored.jsonl.gz; embedrun annotate writes it once every block is done" in unfinished
-    other = tmp_path / "pairs.tsv"
-    other.write_text("text1\n", encoding="utf-8")
-    (kind,) = NliScored(path=str(other)).problems("train", store)
-    assert "must end in .jsonl or .jsonl.gz, or be an annotation's folder" in kind
+    assert unfinished.startswith(f"dataset.path: no file '{store.root / 'nli_scored.jsonl.gz'}'; ")
+    assert "`embedrun annotate output=DIR` writes it" in unfinished

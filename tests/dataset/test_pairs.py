@@ -48,6 +48,7 @@ def test_a_missing_column_names_the_nearest_and_all_there_are(tmp_path, store):
         ("\tb\t1", "text1: the text is empty"),
         ("a\tb\tmuch", "score: expected a number, got 'much'"),
         ("a\tb\tNaN", "score: expected a finite number, got 'NaN'"),
+        ("a\tb\t1_000", "score: expected a number, got '1_000'"),
         ("a\tb\t", "score: expected a number, got ''"),
     ],
 )
@@ -106,7 +107,7 @@ def test_a_folder_is_its_shards_sorted_by_name(tmp_path, store):
 
 
 def test_faulty_rows_are_left_out_and_listed_when_the_user_asks_for_it(tmp_path, store):
-    path = put(tmp_path, "a.tsv", "text1\ttext2\tscore\na\tb\t1\n\tx\tbad\nonly one\nc\td\t2\n")
+    path = put(tmp_path, "a.tsv", "text1\ttext2\tscore\na\tb\t1\n\tx\tbad\nonly one\nc\td\t2\n\ty\t3\n")
     rows = Pairs(path=path, on_bad_row="skip").read("train", store)
     assert (rows.texts, rows.targets["score"].tolist()) == (
         {"left": ["a", "c"], "right": ["b", "d"]},
@@ -115,6 +116,7 @@ def test_faulty_rows_are_left_out_and_listed_when_the_user_asks_for_it(tmp_path,
     assert rows.skipped == (
         Skipped(path, 3, "score", "expected a number, got 'bad'; text1: the text is empty"),
         Skipped(path, 4, "", "has 1 fields, the header has 3"),
+        Skipped(path, 6, "text1", "the text is empty"),
     )
 
 

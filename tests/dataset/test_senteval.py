@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.dataset.senteval import Senteval
+from embedrun.dataset.published import Senteval
 from embedrun.errors import DataError
 
 

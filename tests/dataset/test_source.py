@@ -71,7 +71,7 @@ def test_what_the_hub_has_not_is_named_with_the_nearest(store):
         data.read("train", store)
     with pytest.raises(ConfigError, match=r"pair-scores.*did you mean 'pair-score'"):
         Pairs(path=PATH, config="pair-scores", columns=COLUMNS).read("train", store)
-    with pytest.raises(ConfigError, match=r"holds plain\.txt; expected"):
+    with pytest.raises(DataError, match=r"split train has 'plain\.txt'; what is read must end in"):
         Pairs(path=PATH, config="plain", columns=COLUMNS).read("train", store)
     with pytest.raises(DataError, match="is not in the hub's cache"):
         Pairs(path=PATH, config="pair-score", revision="f" * 40, columns=COLUMNS).read("train", store)
@@ -81,14 +81,13 @@ def test_what_the_hub_has_not_is_named_with_the_nearest(store):
     ("options", "said"),
     [
         ({"config": "a"}, "config='a' is of a data set of the hub, and path is 'a.tsv'"),
-        ({"path": PATH, "splits": {"train": "a", "eval": "b"}}, "of none but train, dev, test; got"),
+        ({"path": PATH, "splits": {"train": "a", "eval": "b"}}, "none but train, dev, test; got"),
         (
             {"path": PATH, "splits": {"train": "a", "dev": "b"}, "dev": "d.tsv"},
             "dev has a file of its own, 'd.tsv'",
         ),
         ({"split": {"train": 0.9, "dve": 0.1}}, "split: no split is named 'dve'; did you mean 'dev'"),
         ({"path": PATH, "split": {"train": 1.0}, "splits": {"train": "a"}}, "leave out splits="),
-        ({"split_by": "text"}, "split_by must be group or row, got 'text'"),
         ({"separator": ";;"}, "separator must be one character"),
     ],
 )

@@ -2,8 +2,7 @@
 
 import pytest
 
-from embedrun.dataset.published import Mrpc
-from embedrun.dataset.senteval import Senteval
+from embedrun.dataset.published import Mrpc, Senteval
 from embedrun.errors import DataError
 
 

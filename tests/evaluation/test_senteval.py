@@ -164,7 +164,7 @@ def mean_pooled():
 
 
 def read(task: TaskName) -> dict[str, Rows]:
-    from embedrun.dataset.senteval import Senteval as Data
+    from embedrun.dataset.published import Senteval as Data
     from embedrun.store import Store
 
     store = Store.find(os.environ["EMBEDRUN_DATA"])

@@ -19,7 +19,7 @@ def problems(tmp_path: Path, text: str) -> list[str]:
 
 
 def test_ours_has_the_row_counts_that_the_papers_evaluate_on():
-    files = Catalogue.read().files()
+    files = Catalogue.read().files
     counts = {
         "sts/sts12.tsv.gz": 3108,
         "sts/sts13.tsv.gz": 1500,
@@ -47,7 +47,7 @@ def test_ours_has_the_row_counts_that_the_papers_evaluate_on():
 def test_ours_pins_whole_commits_and_maps_columns_that_there_are():
     catalogue = Catalogue.read()
     assert {name for members in catalogue.groups.values() for name in members} <= set(catalogue.data_sets)
-    for path, file in catalogue.files().items():
+    for path, file in catalogue.files.items():
         assert path.endswith((".tsv.gz", ".jsonl.gz", ".txt.gz"))
         if (hub := file.hub) is not None:
             assert hub.revision is None or re.fullmatch("[0-9a-f]{40}", hub.revision), path

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedrun.errors import DataError
+from embedrun.errors import DataError, EmbedrunError
+from embedrun.files import only_writer
 from embedrun.store import Store, fill, verify
 from embedrun.store.catalogue import Catalogue
 from embedrun.store.fill import from_folder, from_hub
@@ -102,11 +103,11 @@ def test_json_lines_become_tsv_with_a_constant_column(get, catalogue):
 def test_faulty_values_are_named_by_file_row_and_column(get, cache):
     folder = cache / "datasets--owner--sts/snapshots" / PINNED
     (folder / "one.jsonl").write_text('{"gold": null, "s1": 3.5, "s2": "b"}\n{"gold": 1, "s1": "a"}\n')
-    found = [problem.rpartition("/")[2] for problem in problems(get, "sts/a.tsv.gz")]
+    found = [problem[problem.index("one.jsonl") :] for problem in problems(get, "sts/a.tsv.gz")]
     assert found == [
         "one.jsonl, row 1: gold: expected a finite number, got null",
         "one.jsonl, row 1: s1: expected text, got 3.5",
-        "one.jsonl, row 2: has no field 's2' (fields: gold, s1)",
+        "one.jsonl, row 2: has no field 's2' (fields: gold, s1); see `columns` in conf/hub.yaml",
     ]
 
 
@@ -168,5 +169,16 @@ def test_another_file_of_the_name_is_never_overwritten(tmp_path, make_store, cat
 
 def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, catalogue):
     store = Store(tmp_path / "data")
-    with fill.filling(store), pytest.raises(DataError, match="in use by another embedrun data get"):
+    store.root.mkdir()
+    with only_writer(store.path("MANIFEST.json")), pytest.raises(EmbedrunError, match="in use by another"):
         from_folder(store, make_store("source"), [], catalogue)
+
+
+def test_rows_that_stand_subset_after_subset_have_its_name():
+    first, second = ["One one.", "Two", "Three"], ["1", "2", "3"]
+    ends = [fill.mark(*pair) for pair in zip(first, second, strict=True)]
+    columns = {"sentence1": first, "sentence2": second}
+    blocks, sizes = {"web": [ends[2]] * 2, "news": ends[:2]}, {"web": 1, "news": 2}
+    assert fill.mark("one-ONE", "1") == ends[0]  # letters and digits alone
+    assert fill.subsets_in_turn(columns, blocks, sizes) == ["news", "news", "web"]
+    assert fill.subsets_in_turn(columns, {**blocks, "news": ends[1::-1]}, sizes) == []

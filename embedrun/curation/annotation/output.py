@@ -10,7 +10,7 @@ from embedrun import plot
 from embedrun.blocks import Shard
 from embedrun.console import say
 from embedrun.curation.annotation.teachers import Encode, average, similarities
-from embedrun.dataset.nli_scored import Merged, by_label
+from embedrun.dataset.nli import Merged, by_label
 from embedrun.errors import DataError
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.files import Plain, packed, publish, sha256, to_json, to_json_line, to_json_lines, whole_file

@@ -8,7 +8,7 @@ import numpy as np
 from embedrun.blocks import Shard
 from embedrun.curation.annotation.output import Parts, merge
 from embedrun.curation.annotation.teachers import settings_of
-from embedrun.dataset.nli_scored import Merged, by_label
+from embedrun.dataset.nli import Merged, by_label
 from embedrun.rows import Rows
 
 VECTORS = {"x": [1, 0], "y": [0, 1], "d\u00e9": [3, 4]}

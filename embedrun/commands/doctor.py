@@ -32,7 +32,6 @@ _GAINS = 1.3  # products in bfloat16 so many times as fast; less is lost around 
 _CPU_BF16 = ("amx_bf16", "avx512_bf16", "bf16")  # of /proc/cpuinfo, fastest first; the last is of ARM
 # What each extra is for; an extra for working on embedrun itself is not listed.
 EXTRAS = {
-    "fast": "SentEval in a fraction of the time",
     "mteb": "evaluation=mteb",
     "qlora": "backbone.adapter.quantize=nf4, with CUDA",
     "tensorboard": "tracking=tensorboard",

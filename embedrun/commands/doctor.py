@@ -30,7 +30,6 @@ _PATIENCE = 3.0  # seconds
 _LEAST = 64 * 2**20  # bytes; the quickstart leaves about 20 MB
 # What each extra is for; an extra for working on embedrun itself is not listed.
 EXTRAS = {
-    "fast": "SentEval in a fraction of the time",
     "mteb": "evaluation=mteb",
     "qlora": "backbone.adapter.quantize=nf4, with CUDA",
     "tensorboard": "tracking=tensorboard",

@@ -192,7 +192,7 @@ class Geometry:
             scores | both,
             f"{suite}/alignment",
             {f"{suite}_stsb": columns} if len(gold) else {},
-            {key: mean_interval(values, draws=1000, seed=0) for key, values in means.items() if len(values)},
+            {key: mean_interval(values) for key, values in means.items() if len(values)},
             notes={
                 "sentences": len(units),
                 "positive_pairs": int(positive.sum()),

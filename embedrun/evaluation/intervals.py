@@ -120,13 +120,11 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def mean_interval(
-    values: np.ndarray, *, draws: int = 1000, seed: int | Sequence[int] = 0
-) -> tuple[float, float]:
+def mean_interval(values: np.ndarray) -> tuple[float, float]:
     """The ends of the 95 % interval of a mean, in the unit of the values; NaN where there are none."""
     if len(values) == 0:
         return math.nan, math.nan
-    return interval(mean_draws(values, draws=draws, seed=seed))
+    return interval(mean_draws(values))
 
 
 _PERMUTED_BLOCK = 2**18  # rows at a time that do or do not change places, 2 MB

@@ -22,7 +22,7 @@ from torch.nn.functional import normalize
 from embedrun.config import nearest
 from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code, install_extra
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined
-from embedrun.files import Plain, expanded
+from embedrun.files import Plain, expanded, sha256
 from embedrun.rows import Rows
 
 KINDS = ("query", "document")  # of texts, where a task tells them apart
@@ -33,18 +33,15 @@ _TEXT = "{text}"  # in a prompt: where the text stands
 
 @contextlib.contextmanager
 def isolated() -> Iterator[None]:
-    """Leave random states, torch's thread count, warnings, log levels and progress bars as they were.
+    """Leave random states, torch's thread count, warnings and log levels as they were.
 
     mteb seeds the generators of Python, NumPy and torch when it is imported, when a task is made and when one
     is scored. It warns of every task that has a newer version, which a benchmark of a fixed version always
-    has, and scikit-learn warns of every classifier that does not converge in its fixed number of iterations.
+    has, and scikit-learn of every classifier that does not converge in its fixed number of iterations.
     Standard output holds results alone, so what is printed there meanwhile goes to standard error.
     """
-    import datasets
-
     python, numpy, threads = random.getstate(), np.random.get_state(), torch.get_num_threads()
-    loggers = [logging.getLogger(name) for name in ("mteb", "datasets")]
-    levels, hidden = [logger.level for logger in loggers], datasets.are_progress_bars_disabled()
+    loggers = {logger: logger.level for logger in map(logging.getLogger, ("mteb", "datasets"))}
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with (
         torch.random.fork_rng(devices=devices),
@@ -52,20 +49,16 @@ def isolated() -> Iterator[None]:
         contextlib.redirect_stdout(sys.stderr),
     ):
         warnings.simplefilter("ignore")
-        datasets.disable_progress_bars()
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         try:
             yield
         finally:
-            for logger, level in zip(loggers, levels, strict=True):
+            for logger, level in loggers.items():
                 logger.setLevel(level)
-            if not hidden:
-                datasets.enable_progress_bars()
             random.setstate(python)
             np.random.set_state(numpy)
-            if torch.get_num_threads() != threads:
-                torch.set_num_threads(threads)
+            torch.set_num_threads(threads)
 
 
 def package() -> Any:
@@ -79,8 +72,7 @@ def package() -> Any:
             import mteb
     except ImportError as fault:
         raise ValueError(
-            f"Mteb: the package mteb cannot be imported ({fault}); "
-            f"it needs the extra: {install_extra('mteb')}"
+            f"Mteb: the package mteb cannot be imported ({fault}); it is an extra: {install_extra('mteb')}"
         ) from fault
     return mteb
 
@@ -135,17 +127,17 @@ def by_name(
     """
     mteb = package()
     kinds = [kind for kind in vars(mteb.tasks).values() if isinstance(kind, type)]
-    known = {kind.metadata.name for kind in kinds if issubclass(kind, mteb.AbsTask)}
+    known = {kind.metadata.name: kind for kind in kinds if issubclass(kind, mteb.AbsTask)}
     tasks, problems = [], []
     with isolated():
         for name in dict.fromkeys(names):
             if name not in known:
                 problems.append(f"no task {name!r}{nearest(name, known)}")
                 continue
-            own = list(mteb.get_task(name).metadata.eval_splits)
-            wanted = list(splits) if splits else ["test"] if "test" in own else own
-            if missing := [split for split in wanted if split not in own]:
-                problems.append(f"{name} has no split {', '.join(missing)} (it has: {', '.join(own)})")
+            there = list(known[name].metadata.eval_splits)
+            wanted = list(splits) if splits else ["test"] if "test" in there else there
+            if missing := [split for split in wanted if split not in there]:
+                problems.append(f"{name} has no split {', '.join(missing)} (it has: {', '.join(there)})")
                 continue
             try:
                 tasks.append(mteb.get_task(name, eval_splits=wanted, languages=languages))
@@ -165,7 +157,7 @@ def by_benchmark(name: str) -> tuple[str, list[Choice]]:
         try:
             benchmark = mteb.get_benchmark(name)
         except KeyError:
-            known = [one.name for one in mteb.get_benchmarks()]
+            known = [benchmark.name for benchmark in mteb.get_benchmarks()]
             raise ValueError(f"Mteb: no benchmark {name!r}{nearest(name, known)}") from None
         return benchmark.name, _choices(list(benchmark.tasks), [])
 
@@ -177,8 +169,6 @@ def _choices(tasks: Sequence[Any], problems: list[str]) -> list[Choice]:
         for task in tasks
         if list(task.metadata.modalities) != ["text"]
     ]
-    if len({one.name for one in chosen}) < len(chosen):
-        problems.append("a task is in it more than once")
     if problems:
         raise ValueError(f"Mteb: {'; '.join(problems)}")
     return chosen
@@ -197,24 +187,20 @@ def load(task: Any, folder: Path | None) -> Plain:
     if problems := unavailable([task], folder):
         raise DataError(problems)
     name, path = task.metadata.name, task.metadata.dataset["path"]
-    said: dict[str, object] = {"dataset": path, "revision": task.metadata.dataset["revision"]}
+    notes: dict[str, object] = {"dataset": path, "revision": task.metadata.dataset["revision"]}
     if folder is not None:
         copy = expanded(folder).resolve() / name
-        said |= {"revision": None, "sha256": _fingerprint(copy)}
-        # mteb forgets this again when it unloads the data.
-        task.metadata = task.metadata.model_copy(
-            update={"dataset": {**task.metadata.dataset, "path": str(copy)}}
-        )
+        notes |= {"revision": None, "sha256": _fingerprint(copy)}
+        dataset = {**task.metadata.dataset, "path": str(copy)}  # mteb forgets it when it unloads the data
+        task.metadata = task.metadata.model_copy(update={"dataset": dataset})
     try:
         task.load_data()
     except Exception as fault:  # of many libraries, with no common class
         if exit_code(fault) in (DISK, OUT_OF_MEMORY):
             raise
-        reason = (str(fault).strip() or "no reason given").splitlines()[0]
-        where = path if folder is None else f"{path} in {folder / name}"
-        raise DataError(
-            f"mteb task {name}: data set {where} cannot be read ({type(fault).__name__}: {reason})"
-        ) from fault
+        reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
+        where = "" if folder is None else f" in {folder / name}"
+        raise DataError(f"mteb task {name}: data set {path}{where} cannot be read: {reason}") from fault
     # The cache of datasets does not say which parts a data set has, and mteb then ranks the whole corpus.
     subsets = task.dataset.values() if task.metadata.type == "Reranking" else ()
     if any(split["top_ranked"] is None for splits in subsets for split in splits.values()):
@@ -222,7 +208,7 @@ def load(task: Any, folder: Path | None) -> Plain:
             f"mteb task {name}: data set {path} came without top_ranked, the documents to "
             "rank; set folder to one with a whole copy"
         )
-    return said
+    return notes
 
 
 def unavailable(tasks: Sequence[Any], folder: Path | None) -> list[str]:
@@ -263,10 +249,7 @@ def _fingerprint(copy: Path) -> str:
     for file in sorted(copy.rglob("*")):
         name = file.relative_to(copy)
         if file.is_file() and not any(part.startswith(".") for part in name.parts):
-            with file.open("rb") as stream:
-                digest.update(
-                    f"{name.as_posix()}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode()
-                )
+            digest.update(f"{name.as_posix()}\0{sha256(file)}\n".encode())
     return digest.hexdigest()
 
 
@@ -279,14 +262,12 @@ def prompt_for(
 ) -> str | None:
     """The prompt of a text: the most specific one that is given, in the order of mteb.
 
-    `prompts` are by task, category or kind of text; or by the first or second with ``-query`` or
-    ``-document`` appended. `names` are those of the task and of what it is a part of, the most specific
+    `prompts` as in `Mteb`; `names` are those of the task and of what it is a part of, the most specific
     first. `kind` is None where the task does not tell them apart.
     """
     ends = ("",) if kind is None else (f"-{kind}", "")
-    steps = [name + end for name in (*names, category) for end in ends]
-    steps += [] if kind is None else [kind]
-    return next((prompts[step] for step in steps if step in prompts), None)
+    keys = [name + end for name in (*names, category) for end in ends]
+    return next((prompts[key] for key in (*keys, kind or "") if key in prompts), None)
 
 
 def filled(prompt: str | None, text: str) -> str:
@@ -300,18 +281,15 @@ class EncodeAdapter:
     """An `encode` callable with the methods of mteb's encoder protocol; texts are compared by cosine.
 
     Args:
-        prompts: as `prompt_for` takes them; a prompt of the model's own is put around it by `encode`.
-        part_of: the name of the task that the scored ones are parts of.
+        prompts: as in `Mteb`; a prompt of the model's own is put around it by `encode`.
+        part_of: names of the task that the scored ones are parts of.
 
     Attributes:
         used: the prompts that were used, by kind of text (``text`` where a task does not tell them apart).
     """
 
-    def __init__(
-        self, encode: Encode, prompts: Mapping[str, str] | None = None, part_of: str | None = None
-    ) -> None:
-        self._encode, self._prompts = encode, prompts or {}
-        self._part_of = () if part_of is None else (part_of,)
+    def __init__(self, encode: Encode, prompts: Mapping[str, str], part_of: Sequence[str] = ()) -> None:
+        self._encode, self._prompts, self._part_of = encode, prompts, part_of
         self.used: dict[str, str | None] = {}
 
     @property
@@ -326,16 +304,13 @@ class EncodeAdapter:
         inputs: Iterable[Mapping[str, Sequence[str]]],
         *,
         task_metadata: Any,
-        hf_split: str,
-        hf_subset: str,
         prompt_type: Any = None,
         **_: object,
     ) -> np.ndarray:
         """Vectors of texts, in order, float32, ``(texts, dim)``.
 
         `inputs` are batches that have their texts under ``text``. `prompt_type` is an enumeration with the
-        values ``query`` and ``document``; None where the task does not tell them apart. Split and subset are
-        ignored, as all are encoded alike.
+        values ``query`` and ``document``; None where the task does not tell them apart.
 
         Raises:
             NonFiniteError: if a vector is not finite.
@@ -351,14 +326,11 @@ class EncodeAdapter:
         return torch.cat(vectors).numpy()
 
     def similarity(self, embeddings1: object, embeddings2: object) -> Tensor:
-        """Cosine of every two, ``(first, second)``; 0 where a vector is zero.
-
-        Takes arrays or tensors, ``(first, dim)`` or ``(dim,)`` and ``(second, dim)`` or ``(dim,)``.
-        """
+        """Cosine of every two, ``(first, second)``, of arrays or tensors; 0 where a vector is zero."""
         return _unit(embeddings1) @ _unit(embeddings2).T
 
     def similarity_pairwise(self, embeddings1: object, embeddings2: object) -> Tensor:
-        """Cosine of each pair, ``(pairs,)``; arguments as in `similarity`, both of one length."""
+        """Cosine of each pair, ``(pairs,)``."""
         return (_unit(embeddings1) * _unit(embeddings2)).sum(dim=-1)
 
 
@@ -370,7 +342,8 @@ class OneTask:
     """Score one task of the mteb package; `folder` and `prompts` as in `Mteb`."""
 
     def __init__(self, choice: Choice, folder: Path | None, prompts: Mapping[str, str]) -> None:
-        self.choice, self.folder, self.prompts = choice, folder, prompts
+        self.choice, self._folder, self._prompts = choice, folder, prompts
+        self._scored = choice.parts or (choice,)
 
     def sources(self) -> dict[str, Source]:
         """None: the package reads its own data."""
@@ -379,7 +352,7 @@ class OneTask:
     def problems(self) -> list[str]:
         """Why the data is not there, as far as can be known without reading it."""
         with isolated():
-            return unavailable([one.task() for one in self.choice.parts or (self.choice,)], self.folder)
+            return unavailable([choice.task() for choice in self._scored], self._folder)
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """The score of the task, NaN if the vectors are not finite; arguments as in `Mteb`.
@@ -387,23 +360,25 @@ class OneTask:
         Raises:
             DataError: if its data is missing or cannot be read.
         """
-        key = self.choice.key
+        choice = self.choice
+        notes = {"category": choice.category, "metric": choice.metric, "mteb": version("mteb")}
         with isolated():
             try:
-                score, said = self._run(encode)
+                score, more = self._run(encode)
             except NonFiniteError as fault:
-                score, said = math.nan, {"undefined": str(fault)}
-        about = {"category": self.choice.category, "metric": self.choice.metric, "mteb": version("mteb")}
-        return Scores({key: 100 * score}, key, notes={"tasks": {self.choice.name: {**about, **said}}})
+                score, more = math.nan, {"undefined": str(fault)}
+        return Scores(
+            {choice.key: 100 * score}, choice.key, notes={"tasks": {choice.name: {**notes, **more}}}
+        )
 
-    def _run(self, encode: Encode) -> tuple[float, dict[str, Any]]:
-        results, said = [], {}
-        for one in self.choice.parts or (self.choice,):
-            adapter = EncodeAdapter(encode, self.prompts, self.choice.name if self.choice.parts else None)
-            task = one.task()
-            data = load(task, self.folder)
+    def _run(self, encode: Encode) -> tuple[float, Plain]:
+        results, notes = [], {}
+        for choice in self._scored:
+            adapter = EncodeAdapter(encode, self._prompts, [self.choice.name] if self.choice.parts else [])
+            task = choice.task()
+            data = load(task, self._folder)
             try:
-                found = package().evaluate(
+                result = package().evaluate(
                     adapter,
                     task,
                     co2_tracker=False,
@@ -413,12 +388,11 @@ class OneTask:
                 )
             finally:
                 task.unload_data()
-            results += found.task_results
-            said[one.name] = {**data, "prompts": adapter.used, "metrics": _metrics(results[-1].scores)}
+            results += result.task_results
+            notes[choice.name] = {**data, "prompts": adapter.used, "metrics": _metrics(results[-1].scores)}
         if not self.choice.parts:
-            return float(results[0].get_score()), said[self.choice.name]
-        whole = self.choice.task().combine_task_results(results)
-        return float(whole.get_score()), {"parts": said}
+            return float(results[0].get_score()), notes[self.choice.name]
+        return float(self.choice.task().combine_task_results(results).get_score()), {"parts": notes}
 
 
 def _metrics(scores: Mapping[str, Sequence[Plain]]) -> dict[str, dict[str, dict[str, float | None]]]:
@@ -440,21 +414,20 @@ def _metrics(scores: Mapping[str, Sequence[Plain]]) -> dict[str, dict[str, dict[
 
 
 def averages(scores: Mapping[str, float], category: Mapping[str, str]) -> dict[str, float]:
-    """The mean score of each category and of the whole benchmark, by result key.
+    """The mean score of each category in alphabetical order and of the whole benchmark, by result key.
 
-    `mteb/avg.<category>/score` for each category in alphabetical order, as the table has them, and then
-    `mteb/avg/score`; nothing where a task of `category`, which has all of the benchmark, has no score. The
-    mean of the benchmark is that over its tasks, not over its categories: Classification counts 12 times and
-    Summarization once in `MTEB(eng, v1)`, whose 56 tasks are those of the paper. A mean is NaN where one of
-    its scores is.
+    `category` has every task of the benchmark; without the score of one there are no means. That of the
+    benchmark is over its tasks, not over its categories: Classification counts 12 times and Summarization
+    once in `MTEB(eng, v1)`, whose 56 tasks are those of the paper. A mean is NaN where one of its scores is.
     """
     if any(task not in scores for task in category):
         return {}
-    found = {}
-    for name in sorted(set(category.values())):
-        values = [scores[task] for task, own in category.items() if own == name]
-        found[f"mteb/avg.{name}/score"] = math.fsum(values) / len(values)
-    return found | {"mteb/avg/score": math.fsum(scores[task] for task in category) / len(category)}
+    groups = {f".{name}": [task for task in category if category[task] == name] for name in category.values()}
+    groups = dict(sorted(groups.items())) | {"": list(category)}
+    return {
+        f"mteb/avg{name}/score": math.fsum(scores[task] for task in tasks) / len(tasks)
+        for name, tasks in groups.items()
+    }
 
 
 class Mteb:
@@ -519,7 +492,7 @@ class Mteb:
 
     def parts(self) -> dict[str, OneTask]:
         """One for each task."""
-        return {one.name: OneTask(one, self.folder, self.prompts) for one in self._choices}
+        return {choice.name: OneTask(choice, self.folder, self.prompts) for choice in self._choices}
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Score every task.
@@ -539,21 +512,19 @@ class Mteb:
         """The averages of a benchmark, what decided all scores, and the main score."""
         scores = {}
         if self.benchmark:
-            there = [one for one in self._choices if one.name in found]
-            of_task = {one.name: found[one.name].scores[one.key] for one in there}
-            scores = averages(of_task, {one.name: one.category for one in self._choices})
-        main = "mteb/avg/score" if "mteb/avg/score" in scores else self._choices[0].key
+            of_task = {name: scored.scores[scored.main] for name, scored in found.items()}
+            scores = averages(of_task, {choice.name: choice.category for choice in self._choices})
+        main = "mteb/avg/score" if scores else self._choices[0].key
         return Scores(scores, main, notes={"benchmark": self.benchmark, "prompts": self.prompts})
 
 
 def _check_prompts(prompts: Mapping[str, str], choices: Sequence[Choice]) -> None:
-    alone = [one.category for one in choices]
-    alone += [own.name for one in choices for own in (one, *one.parts)]
-    known = list(dict.fromkeys([*KINDS, *alone]))
-    accepted = {*known, *(f"{name}-{kind}" for name in alone for kind in KINDS)}
+    named = {name for choice in choices for name in (choice.category, choice.name)}
+    named |= {part.name for choice in choices for part in choice.parts}
+    accepted = {*KINDS, *named, *(f"{name}-{kind}" for name in named for kind in KINDS)}
     faults = [
         f"prompts: {key!r} is neither a chosen task, nor the category of one, nor {' or '.join(KINDS)}"
-        f"{nearest(key, known)}"
+        f"{nearest(key, sorted(named))}"
         for key in prompts
         if key not in accepted
     ]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
 from typing import Literal
 
 import numpy as np
@@ -43,20 +42,17 @@ def member_ranks(
     indices of texts, ``(queries,)``. `progress` is called with the queries done and all of them.
     """
     # A matrix product may round the same sum differently in another column, which would break a tie.
-    first: dict[bytes, int] = {}
-    each = [first.setdefault(blake2b(row.tobytes()).digest(), len(first)) for row in vectors]
-    column = np.array(each, dtype=np.int64)  # (texts,): of its vector among the distinct ones
-    distinct = vectors[np.unique(column, return_index=True)[1]]  # (distinct, dim)
-    names = np.asarray(group)  # (texts,)
-    members = _members(names)
-    found = []
-    queries = np.asarray(queries, dtype=np.int64)  # (queries,)
+    distinct, column = np.unique(vectors, axis=0, return_inverse=True)  # (distinct, dim) and (texts,)
+    group, queries = np.asarray(group), np.asarray(queries, dtype=np.int64)  # (texts,) and (queries,)
+    found: list[np.ndarray] = []
     step = max(1, _BLOCK // max(1, len(vectors)))
     for start in range(0, len(queries), step):
         block = queries[start : start + step]  # (some queries,)
-        products = (vectors[block] @ distinct.T)[:, column]  # (some queries, texts)
-        own = zip(products, names[block].tolist(), strict=True)
-        found += [_ranks(row, members[name]) for row, name in own]
+        products = (vectors[block] @ distinct.T)[:, column.ravel()]  # (some queries, texts)
+        for query, row in zip(block, products, strict=True):
+            members = np.flatnonzero(group == group[query])  # (members,)
+            before = [(row > row[place]).sum() + (row[:place] == row[place]).sum() for place in members]
+            found.append(1 + np.array(before, dtype=np.int64))
         if progress is not None:
             progress(len(found), len(queries))
     return found
@@ -77,39 +73,6 @@ def ranks_of_others(ranks: np.ndarray, query: int) -> np.ndarray:
     """
     others = np.delete(ranks, query)  # (members - 1,)
     return others - (others > ranks[query])
-
-
-def strict_accuracy(
-    vectors: np.ndarray,
-    group: Sequence[int] | np.ndarray,
-    queries: Sequence[int] | np.ndarray,
-    similarity: Similarity = "cosine",
-) -> float:
-    """Share of the queries whose nearest texts are exactly their group, in [0, 1]; NaN of no query.
-
-    Arguments as in :func:`member_ranks` and :func:`comparable`.
-    """
-    right = [strict(ranks) for ranks in member_ranks(comparable(vectors, similarity), group, queries)]
-    return sum(right) / len(right) if right else float("nan")
-
-
-def _members(group: np.ndarray) -> dict[int, np.ndarray]:
-    """The indices of each group's texts in ascending order, ``(members,)`` each."""
-    order = np.argsort(group, kind="stable")  # (texts,)
-    names, starts = np.unique(group[order], return_index=True)
-    return dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True))
-
-
-def _ranks(products: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Ranks of some texts, ``(members,)``, without sorting: by counting what comes before each.
-
-    `products` has every text, ``(texts,)``; `places` are the indices of the wanted ones, ``(members,)``.
-    """
-    before = [
-        np.count_nonzero(products > products[place]) + np.count_nonzero(products[:place] == products[place])
-        for place in places
-    ]
-    return 1 + np.array(before, dtype=np.int64)  # (members,)
 
 
 SetName = Literal["flickr30k", "flickr8k", "mscoco"]
@@ -225,7 +188,7 @@ class Retrieval:
         values["mrr"] = 1 / first  # (images,)
         intervals = {}
         for metric, own in values.items():
-            low, high = mean_interval(own, draws=1000, seed=0)
+            low, high = mean_interval(own)
             intervals[f"{prefix}/{metric}"] = (100 * low, 100 * high)
         columns = {"correct": correct.tolist(), "rank": first.tolist(), "query": queries.tolist()}
         return Scores(

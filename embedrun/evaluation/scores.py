@@ -1,7 +1,7 @@
 """Scores and their pieces: sources, correlation, clean scores, one encoding pass for all tasks."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
@@ -216,8 +216,8 @@ def score_all(
         if part not in before[name]
     ]
     own = {(name, part): {key: rows[name][key] for key in piece.sources()} for name, part, piece in waiting}
-    vectors = _Vectors([text for split in own.values() for one in split.values() for text in one.sentences()])
-    vectors.fill(encode)
+    sentences = (text for splits in own.values() for split in splits.values() for text in split.sentences())
+    vectors = _looked_up(sentences, encode)
 
     def scaled(texts: list[str]) -> Tensor:
         return vectors(texts) if scale is None else scale(vectors(texts))  # (texts, dim)
@@ -238,24 +238,17 @@ def score_all(
     }
 
 
-class _Vectors:
-    """The one encoding pass: vectors of the announced texts by position, and of others on demand."""
+def _looked_up(sentences: Iterable[str], encode: Encode) -> Encode:
+    """One encoding pass: vectors of these sentences by position, and of other texts on demand."""
+    position = {text: index for index, text in enumerate(dict.fromkeys(sentences))}
+    table = encode(list(position)) if position else torch.empty(0, 0)  # (distinct, dim)
 
-    def __init__(self, sentences: list[str]) -> None:
-        self._position = {text: index for index, text in enumerate(dict.fromkeys(sentences))}
-        self._table = torch.empty(0, 0)  # (distinct, dim)
+    def vectors(texts: list[str]) -> Tensor:
+        if not position.keys() >= set(texts):
+            return encode(texts)  # (texts, dim)
+        return table[torch.tensor([position[text] for text in texts], dtype=torch.long)]  # (texts, dim)
 
-    def fill(self, encode: Encode) -> None:
-        self._encode = encode
-        if self._position:
-            self._table = encode(list(self._position))  # (distinct, dim)
-
-    def __call__(self, texts: list[str]) -> Tensor:
-        try:
-            places = [self._position[text] for text in texts]
-        except KeyError:
-            return self._encode(texts)  # (texts, dim)
-        return self._table[torch.tensor(places, dtype=torch.long)]  # (texts, dim)
+    return vectors
 
 
 def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.ndarray) -> float:

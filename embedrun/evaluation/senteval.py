@@ -1,14 +1,14 @@
 """The transfer tasks of SentEval: how well a linear classifier does on frozen sentence vectors."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
-from embedrun.evaluation.classifier import Examples, Outcome, examples
-from embedrun.evaluation.classifier.fast import fast_kfold, fast_nested, fast_split
-from embedrun.evaluation.classifier.paper import engine, paper_kfold, paper_nested, paper_split
+from embedrun.evaluation.classifier import examples, validate
+from embedrun.evaluation.classifier.adam import Adam
+from embedrun.evaluation.classifier.convex import Convex
 from embedrun.evaluation.intervals import interval, mean_draws
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined, unheard
 from embedrun.rows import Rows
@@ -18,9 +18,6 @@ TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 Protocol = Literal["paper", "fast"]
 _SPLITS = {"sst2": ("train", "dev", "test"), "trec": ("train", "test"), "mrpc": ("train", "test")}
 _ONE_FILE = ("train",)  # of the others
-# By the number of a task's splits.
-_PAPER: dict[int, Callable[..., Outcome]] = {1: paper_nested, 2: paper_kfold, 3: paper_split}
-_FAST: dict[int, Callable[..., Outcome]] = {1: fast_nested, 2: fast_kfold, 3: fast_split}
 
 
 class Senteval:
@@ -139,7 +136,11 @@ class Senteval:
             undefined = [math.nan] * len(self.seeds)
             return Scores(self._scores(task, undefined, undefined, undefined), main, shown=self._shown(task))
         outcomes = [
-            self._outcome(splits, seed, _counted(progress, index, len(self.seeds)))
+            validate(
+                Adam(seed) if self.protocol == "paper" else Convex(),
+                splits,
+                _counted(progress, index, len(self.seeds)),
+            )
             for index, seed in enumerate(self.seeds)
         ]
         scored = splits[-1]
@@ -154,23 +155,14 @@ class Senteval:
         back = np.argsort(scored.order)  # (scored rows,): to the data set's own order
         columns = {"gold": gold[back].tolist(), "predicted": outcomes[0].predicted[back].tolist()}
         chosen = {str(seed): outcome.chosen for seed, outcome in zip(self.seeds, outcomes, strict=True)}
-        notes: dict[str, object] = {"senteval_regularisers": {task: chosen}}
-        if self.protocol == "paper":
-            notes["senteval_engine"] = {task: engine()[0]}
         return Scores(
             scores,
             main,
             {self._file(task): columns},
             {main: interval(_draws(task, right))},
             self._shown(task),
-            notes,
+            {"senteval_regularisers": {task: chosen}},
         )
-
-    def _outcome(self, splits: Sequence[Examples], seed: int, progress: Progress) -> Outcome:
-        arrays = [array for split in splits for array in (split.features, split.labels)]
-        if self.protocol == "fast":
-            return _FAST[len(splits)](*arrays, progress=progress)
-        return _PAPER[len(splits)](*arrays, seed=seed, progress=progress)
 
     def _scores(
         self, task: TaskName, test: list[float], dev: list[float], paraphrases: list[float]

@@ -18,20 +18,6 @@ Grouping = Literal["floor", "nearest"]  # of pairs by their gold score, in plots
 _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {"spearman": spearman, "pearson": pearson}
 
 
-def sts_spearman(encode: Encode, first: list[str], second: list[str], gold: Sequence[float]) -> float:
-    """Spearman's rank correlation × 100 between cosine similarity and gold scores, which may have any scale.
-
-    Raises:
-        ValueError: if the three differ in length.
-    """
-    if not len(first) == len(second) == len(gold):
-        raise ValueError(
-            "sts: every row needs two sentences and a score, "
-            f"got {len(first)}, {len(second)} and {len(gold)} of them"
-        )
-    return 100 * spearman(cosines(encode, first, second), gold)
-
-
 def aggregate(
     predicted: np.ndarray,
     gold: np.ndarray,

@@ -41,7 +41,7 @@ def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
         "no-such-package>=1",
         "scipy>=999",
         "nothing-of-the-kind; extra == 'hpo'",
-        "numpy; extra == 'fast'",
+        "numpy; extra == 'collect'",
     ]
     monkeypatch.setattr(doctor, "requires", lambda name: requirements)
     findings = {finding.what: finding for finding in doctor.packages()}
@@ -53,7 +53,7 @@ def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
     assert findings["extra hpo"].found == (
         "not installed; for embedrun tune: pip install '.[hpo]' in the folder of embedrun's sources"
     )
-    assert findings["extra fast"].state == "ok"
+    assert findings["extra collect"].state == "ok"
     assert findings["extra mteb"].state == "note"
 
 

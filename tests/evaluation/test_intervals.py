@@ -13,7 +13,7 @@ from embedrun.evaluation.intervals import (
     average,
     differences,
     interval,
-    mean_interval,
+    mean_draws,
     resamples,
     spearman_draws,
     swapped_mean,
@@ -58,7 +58,7 @@ def test_four_percent_undefined_draws_are_left_out_and_five_percent_leave_no_int
 
 def test_the_interval_of_a_mean_is_about_two_standard_errors_wide_on_each_side():
     values = np.repeat([0.0, 1.0], 200)  # mean 0.5, standard error 0.5 / sqrt(400) = 0.025
-    low, high = mean_interval(values, draws=4000)
+    low, high = interval(mean_draws(values, draws=4000))
     assert low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.005)
     assert high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.005)
 

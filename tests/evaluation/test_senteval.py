@@ -7,9 +7,9 @@ import torch
 from minilm import minilm_folder
 from torch import Tensor
 
-from embedrun.evaluation import senteval
-from embedrun.evaluation.classifier import Outcome, examples, stratified
-from embedrun.evaluation.classifier.paper import paper_nested
+from embedrun.evaluation import classifier, senteval
+from embedrun.evaluation.classifier import Examples, Fit, Method, Outcome, examples, stratified, validate
+from embedrun.evaluation.classifier.adam import Adam
 from embedrun.evaluation.senteval import TASKS, Senteval, TaskName, f1
 from embedrun.rows import Rows
 
@@ -35,16 +35,16 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
     """Classifiers that say class 1, and are the better the higher the seed; what they were asked."""
     asked: list[tuple[int, int | None]] = []
 
-    def found(*arrays: np.ndarray, seed: int | None = None, progress=None) -> Outcome:
-        asked.append((len(arrays) // 2, seed))
-        if progress is not None:
-            progress(1, 2)
-            progress(2, 2)
+    def outcome(method: Method, splits: list[Examples], progress) -> Outcome:
+        seed = method.seed if isinstance(method, Adam) else None
+        asked.append((len(splits), seed))
+        progress(1, 2)
+        progress(2, 2)
         share = 0 if seed is None else seed % 100
-        return Outcome(80.0 + share, 70.0 + share, np.ones(len(arrays[-1]), dtype=np.int64), [1e-5])
+        predicted = np.ones(len(splits[-1].labels), dtype=np.int64)
+        return Outcome(80.0 + share, 70.0 + share, predicted, [1e-5])
 
-    for solvers in ("_PAPER", "_FAST"):
-        monkeypatch.setattr(senteval, solvers, {1: found, 2: found, 3: found})
+    monkeypatch.setattr(senteval, "validate", outcome)
     return asked
 
 
@@ -135,8 +135,17 @@ def test_scores_of_vectors_that_are_not_finite_are_undefined(value: float):
     assert found.predictions == {}
 
 
+@pytest.fixture(scope="module")
+def compiled():
+    """Compiling takes seconds, which are no test's own."""
+    train = Adam(1).trainer(np.eye(2, dtype=np.float32), np.arange(2))
+    train([Fit(np.arange(2), np.arange(2), (0.1,))], lambda newly: None)
+
+
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("protocol", ["paper", "fast"])
-def test_real_classifiers_separate_what_can_be_separated(protocol):
+def test_real_classifiers_separate_what_can_be_separated(protocol, monkeypatch):
+    monkeypatch.setattr(classifier, "FOLDS", 3)
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 60)
     texts = [f"{'good' if label else 'bad'} {index}" for index, label in enumerate(labels)]
@@ -186,7 +195,7 @@ def test_accuracies_are_those_of_the_original_classifier(mean_pooled, task: Task
 @pytest.mark.realdata
 def test_the_first_two_outer_folds_are_those_of_the_original_classifier(mean_pooled):
     rows = examples(read("cr")["cr"], mean_pooled)
-    predicted = paper_nested(rows.features, rows.labels, 1111).predicted
+    predicted = validate(Adam(1111), [rows]).predicted
     folds = [held_out for _, held_out in stratified(rows.labels, 10, 1111)[:2]]
     accuracies = [100 * np.mean(predicted[fold] == rows.labels[fold]) for fold in folds]
     assert np.mean(accuracies) == pytest.approx(81.09, abs=100 / len(folds[0]))

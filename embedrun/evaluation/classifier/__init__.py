@@ -1,14 +1,21 @@
-"""Logistic regression on sentence vectors as SentEval trains and validates it: rows, folds and results."""
+"""SentEval's validation of classifiers of sentence vectors: rows, folds, choice of the regulariser, scores.
 
+Source: SentEval, senteval/tools/validation.py. A `Method` is the kind of classifier that is validated.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.scores import Encode
+from embedrun.evaluation.scores import Encode, Progress, unheard
 from embedrun.rows import Rows
+
+FOLDS = 10
+NESTED_SEED = 1111  # of both splits of nested cross-validation, whatever the classifier's seed
 
 
 @dataclass(frozen=True)
@@ -75,44 +82,6 @@ def stratified(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarr
     return list(parts.split(np.zeros(len(labels)), labels))
 
 
-class Permutations:
-    """What SentEval draws from NumPy's legacy generator after seeding it for a classifier.
-
-    A classifier that holds out some of its rows itself first draws one permutation of all of them; each
-    classifier then draws one of its training rows for each epoch. So classifiers with equally many rows draw
-    the same ones. They are kept; several threads may ask for them. `epochs` are those of one round.
-    """
-
-    def __init__(self, seed: int, epochs: int) -> None:
-        self._seed, self._epochs = seed, epochs
-        self._generators: dict[tuple[int, int], np.random.RandomState] = {}
-        self._drawn: dict[tuple[int, int], list[np.ndarray]] = {}
-        self._lock = Lock()
-
-    def first(self, rows: int) -> np.ndarray:
-        """The first permutation of a classifier, int64, ``(rows,)``."""
-        return np.random.RandomState(self._seed).permutation(rows)
-
-    def round(self, index: int, rows: int, drawn: int) -> np.ndarray:
-        """The orders of one round, counted from 0, int32, ``(epochs, rows)``.
-
-        The classifier is trained on `rows` rows; `drawn` are those of the permutation that it drew before, or
-        0.
-        """
-        key = (rows, drawn)
-        with self._lock:
-            if key not in self._drawn:
-                generator = self._generators[key] = np.random.RandomState(self._seed)
-                if drawn:
-                    generator.permutation(drawn)
-                self._drawn[key] = []
-            found = self._drawn[key]
-            while len(found) <= index:
-                orders = [self._generators[key].permutation(rows) for _ in range(self._epochs)]
-                found.append(np.stack(orders).astype(np.int32))
-            return found[index]
-
-
 @dataclass(frozen=True)
 class Outcome:
     """The accuracies of one set and the class of each scored row.
@@ -120,8 +89,8 @@ class Outcome:
     Args:
         dev: accuracy × 100 on held-out training rows, with the chosen regularisers.
         test: accuracy × 100 as SentEval prints it, to two decimals.
-        predicted: class of each test row, int64, ``(rows,)``; of a set without a test split each row has
-            the class that it was given in the outer fold that held it out.
+        predicted: class of each test row, int64, ``(rows,)``; of a set without a test split, the class
+            from the outer fold that held the row out.
         chosen: the regulariser of each outer fold; of a set with a test split, the one.
     """
 
@@ -129,3 +98,139 @@ class Outcome:
     test: float
     predicted: np.ndarray
     chosen: list[float]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Classifiers that share their rows.
+
+    Args:
+        train: rows they are trained on, in the order that permutations refer to, ``(train rows,)``.
+        held_out: rows of which each has an accuracy, ``(held-out rows,)``.
+        regularisers: one of each classifier, in the method's own unit.
+        drawn: rows of the permutation that was drawn before training, or 0.
+    """
+
+    train: np.ndarray
+    held_out: np.ndarray
+    regularisers: tuple[float, ...]
+    drawn: int = 0
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """One trained classifier.
+
+    Args:
+        accuracy: on the held-out rows, in [0, 1]; NaN without any.
+        weights: the bias last, ``(classes, dim + 1)``.
+        rounds: that it was trained for.
+    """
+
+    accuracy: float
+    weights: np.ndarray
+    rounds: int = 0
+
+    def predict(self, features: np.ndarray) -> np.ndarray:
+        """Class of each row, int64, ``(rows,)``; of equal logits the first."""
+        return (features @ self.weights[:, :-1].T + self.weights[:, -1]).argmax(axis=1)
+
+
+# Fits, and what is called with the number of newly trained classifiers -> classifiers by fit and regulariser.
+Trainer = Callable[[Sequence[Fit], Callable[[int], None]], list[list[Fitted]]]
+
+
+class Method(Protocol):
+    """A kind of classifier."""
+
+    seed: int  # of the folds of a set with a test split
+
+    def regularisers(self, splits: int) -> tuple[float, ...]:
+        """Those to choose from, for a set of that many splits."""
+        ...
+
+    def trainer(self, features: np.ndarray, labels: np.ndarray) -> Trainer:
+        """Trains on some of these rows: float32, ``(rows, dim)``, and int64, ``(rows,)``."""
+        ...
+
+    def last(self, rows: np.ndarray, regulariser: float) -> Fit:
+        """The fit of the chosen classifier to these rows, int64, ``(rows,)``."""
+        ...
+
+
+def validate(method: Method, splits: Sequence[Examples], progress: Progress = unheard) -> Outcome:
+    """Choose regularisers and score the last split; of a single split, every outer fold.
+
+    `progress` is called with the classifiers that are trained and all of them.
+    """
+    by_splits: dict[int, Callable[..., Outcome]] = {1: _nested, 2: _kfold, 3: _split}
+    return by_splits[len(splits)](method, *splits, progress)
+
+
+def _nested(method: Method, rows: Examples, progress: Progress) -> Outcome:
+    """Nested cross-validation of one set: MR, CR, SUBJ, MPQA."""
+    labels, grid = rows.labels, method.regularisers(1)
+    outer = stratified(labels, FOLDS, NESTED_SEED)
+    train, count = method.trainer(rows.features, labels), _counter(FOLDS * (len(grid) * FOLDS + 1), progress)
+    inner = [
+        Fit(kept[part], kept[held_out], grid)
+        for kept, _ in outer
+        for part, held_out in stratified(labels[kept], FOLDS, NESTED_SEED)
+    ]
+    fitted = train(inner, count)
+    choices = [_choose(fitted[fold : fold + FOLDS]) for fold in range(0, len(fitted), FOLDS)]
+    chosen = [grid[best] for best, _ in choices]
+    last = train([method.last(kept, value) for (kept, _), value in zip(outer, chosen, strict=True)], count)
+    predicted, accuracies = np.empty(len(labels), dtype=np.int64), []  # (rows,)
+    for (_, held_out), (classifier,) in zip(outer, last, strict=True):
+        predicted[held_out] = classifier.predict(rows.features[held_out])
+        accuracies.append(_percent(predicted[held_out] == labels[held_out]))
+    dev = round(float(np.mean([accuracy for _, accuracy in choices])), 2)
+    return Outcome(dev, round(float(np.mean(accuracies)), 2), predicted, chosen)
+
+
+def _kfold(method: Method, rows: Examples, test: Examples, progress: Progress) -> Outcome:
+    """Cross-validation on the training rows, then the test rows: TREC, MRPC."""
+    grid = method.regularisers(2)
+    train, count = method.trainer(rows.features, rows.labels), _counter(len(grid) * FOLDS + 1, progress)
+    folds = stratified(rows.labels, FOLDS, method.seed)
+    best, dev = _choose(train([Fit(part, held_out, grid) for part, held_out in folds], count))
+    ((classifier,),) = train([method.last(np.arange(len(rows.labels)), grid[best])], count)
+    predicted = classifier.predict(test.features)  # (test rows,)
+    return Outcome(dev, _percent(predicted == test.labels), predicted, [grid[best]])
+
+
+def _split(method: Method, rows: Examples, dev: Examples, test: Examples, progress: Progress) -> Outcome:
+    """The set's own dev rows choose, without training anew: SST2."""
+    features, labels = (
+        np.concatenate([getattr(rows, name), getattr(dev, name)]) for name in ("features", "labels")
+    )
+    grid, kept = method.regularisers(3), len(rows.labels)
+    fit = Fit(np.arange(kept), np.arange(kept, len(labels)), grid)
+    (fitted,) = method.trainer(features, labels)([fit], _counter(len(grid), progress))
+    best, accuracy = _choose([fitted])
+    predicted = fitted[best].predict(test.features)  # (test rows,)
+    return Outcome(accuracy, _percent(predicted == test.labels), predicted, [grid[best]])
+
+
+def _counter(classifiers: int, progress: Progress) -> Callable[[int], None]:
+    done = 0
+
+    def count(newly: int) -> None:
+        nonlocal done
+        done += newly
+        progress(done, classifiers)
+
+    return count
+
+
+def _choose(fitted: Sequence[Sequence[Fitted]]) -> tuple[int, float]:
+    """The first regulariser with the best mean accuracy × 100 over the folds to two decimals, and that."""
+    means = [_percent(np.array([fit.accuracy for fit in folds])) for folds in zip(*fitted, strict=True)]
+    best = int(np.argmax(means))
+    return best, means[best]
+
+
+def _percent(right: np.ndarray) -> float:
+    """The mean × 100, rounded as SentEval prints it."""
+    return round(100 * float(right.mean()), 2)

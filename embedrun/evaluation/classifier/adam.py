@@ -1,24 +1,27 @@
-"""The published classifier of SentEval in torch, many fits at once.
+"""The published classifier of SentEval: a linear layer and cross-entropy, trained by Adam in minibatches.
 
-A linear layer and cross-entropy, trained by Adam in minibatches. SentEval trains one classifier at a time;
-here those of several regularisers that share their rows, and so their minibatches, are one `Fit`.
+SentEval trains one classifier at a time; here those of several regularisers that share their rows, and so
+their minibatches, are one `Fit`, which numba compiles. The softmax is of logits minus that of class 0, so
+K classes are K - 1 products a row and classifier; the gradient of class 0 is minus the sum of the others.
+That is half the work for two classes. Four rows and four outputs are worked on at a time, in registers.
 
-Fits with equally many minibatches an epoch form a stack, so that a step is a handful of operations on all of
-them: one product of the stacked minibatches with all weights, one for all gradients, Adam in place. As in the
-compiled kernels, the softmax is of logits minus that of class 0.
+In the shapes below `width` is the number of features rounded up to a multiple of 16, a cache line; in
+weights the bias follows, and zeros up to `width + 16`. What belongs to an added feature starts at zero and
+stays there. `outputs` is classifiers × (K - 1) rounded up to a multiple of 4; an added one has no weights.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 import torch
-from torch import Tensor
+from numba import float32, int32, njit
 
-from embedrun.evaluation.classifier import Permutations
+from embedrun.evaluation.classifier import Fit, Fitted, Trainer
 
+DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)  # of the weights, of the bias too: the gradient gets decay × weight
+HELD_OUT = 0.05  # of the rows, where the chosen classifier is trained once more
 BATCH = 64  # rows; the last of an epoch may have fewer
 EPOCHS = 4  # of a round, after which the held-out rows are scored
 MOST_EPOCHS = 200  # no round begins after more
@@ -28,63 +31,46 @@ BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 
 
-@dataclass(frozen=True)
-class Fit:
-    """Classifiers that share their rows.
+class Adam:
+    """Validated with DECAYS; `seed` is that of initial weights, minibatches and folds.
 
-    Args:
-        train: rows they are trained on, in the order that the permutations refer to, ``(train rows,)``.
-        held_out: rows for early stopping, ``(held-out rows,)``.
-        decays: weight decay of each classifier: the gradient gets decay × weight, of the bias too.
-        drawn: rows of the permutation that was drawn before training, or 0.
+    What SentEval draws from NumPy's legacy generator after seeding it for a classifier: a classifier that
+    holds out some of its rows itself first draws one permutation of all of them; each classifier then draws
+    one of its training rows for each epoch.
     """
 
-    train: np.ndarray
-    held_out: np.ndarray
-    decays: tuple[float, ...]
-    drawn: int = 0
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
 
+    def regularisers(self, splits: int) -> tuple[float, ...]:
+        """Weight decays."""
+        return DECAYS
 
-@dataclass(frozen=True)
-class Fitted:
-    """One trained classifier.
+    def last(self, rows: np.ndarray, regulariser: float) -> Fit:
+        """The chosen classifier holds out a part of the rows itself, for early stopping."""
+        order = rows[np.random.RandomState(self.seed).permutation(len(rows))]  # (rows,)
+        held_out = int(HELD_OUT * len(rows))
+        return Fit(order[held_out:], order[:held_out], (regulariser,), drawn=len(rows))
 
-    Args:
-        accuracy: the best on the held-out rows, in [0, 1].
-        weights: the first with that accuracy, the bias last, float32, ``(classes, dim + 1)``.
-        rounds: that it was trained for.
-    """
+    def trainer(self, features: np.ndarray, labels: np.ndarray) -> Trainer:
+        """As many threads work as torch has; the result is the same for any number."""
+        dim = features.shape[1]
+        start = initial(self.seed, dim, int(labels.max()) + 1)  # (classes, dim + 1)
+        table = _aligned(len(features), -(-dim // _LINE) * _LINE)  # (rows, width)
+        table[:, :dim] = features
 
-    accuracy: float
-    weights: np.ndarray
-    rounds: int
+        def train(fits: Sequence[Fit], done: Callable[[int], None]) -> list[list[Fitted]]:
+            pool = ThreadPoolExecutor(torch.get_num_threads())
+            try:
+                work = {pool.submit(_train, table, labels, fit, self.seed, start): fit for fit in fits}
+                for future in as_completed(work):
+                    future.result()  # a fault ends the work here
+                    done(len(work[future].regularisers))
+                return [future.result() for future in work]
+            finally:
+                pool.shutdown(cancel_futures=True)
 
-    def predict(self, features: np.ndarray) -> np.ndarray:
-        """Class of each row, int64, ``(rows,)``; of equal logits the first. Features are float32."""
-        return (features @ self.weights[:, :-1].T + self.weights[:, -1]).argmax(axis=1)
-
-
-class Engine(Protocol):
-    """Trains the classifiers of several fits."""
-
-    def __call__(
-        self,
-        features: np.ndarray,
-        labels: np.ndarray,
-        fits: Sequence[Fit],
-        permutations: Permutations,
-        start: np.ndarray,
-        done: Callable[[int], None],
-    ) -> list[list[Fitted]]:
-        """The classifiers by fit and decay.
-
-        Args:
-            features: of all rows that the fits name, float32, ``(rows, dim)``.
-            labels: class of each row, int64, ``(rows,)``.
-            start: the weights of every classifier at the start, float32, ``(classes, dim + 1)``.
-            done: called, from this thread, with the number of newly trained classifiers.
-        """
-        ...
+        return train
 
 
 class Course:
@@ -131,159 +117,281 @@ def initial(seed: int, dim: int, classes: int) -> np.ndarray:
     return weights.numpy()
 
 
-_STACK = 10  # fits at most; more do not stay in the processor's cache
+_options = {"nogil": True, "fastmath": True, "error_model": "numpy", "cache": True}
+_NEW_FIRST, _NEW_SECOND = float32(1 - BETAS[0]), float32(1 - BETAS[1])
+_OLD_SECOND, _EPSILON = float32(BETAS[1]), float32(EPSILON)
 
 
-def stacked(
-    features: np.ndarray,
-    labels: np.ndarray,
-    fits: Sequence[Fit],
-    permutations: Permutations,
-    start: np.ndarray,
-    done: Callable[[int], None],
-) -> list[list[Fitted]]:
-    """See `adam.Engine`."""
-    table = torch.ones(len(features), features.shape[1] + 1)  # (rows, dim + 1)
-    table[:, :-1] = torch.from_numpy(features)
-    found: dict[int, list[Fitted]] = {}
-    for places in _stacks(fits):
-        stack = _Stack(table, labels, [fits[place] for place in places], permutations, start)
-        while stack.goes_on:
-            stack.round()
-        done(sum(len(fits[place].decays) for place in places))
-        found |= dict(zip(places, stack.end(), strict=True))
-    return [found[place] for place in range(len(fits))]
+@njit(**_options)
+def exp(x):
+    """e to a float32 of at most 0, to 2e-7 of itself; the compiler makes it 16 at a time, `math.exp` not."""
+    x = max(x, float32(-87.0))  # below it the result has no float32 of full precision
+    power = np.floor(x * float32(1 / math.log(2)) + float32(0.5))  # of 2
+    # ln 2 = 355/512 - 2.12e-4: the first part has few bits, so its product is exact.
+    rest = x - power * float32(355 / 512) - power * float32(math.log(2) - 355 / 512)
+    value = float32(1 / 5040)  # the series of e to the rest, which is at most ln 2 / 2 from 0
+    value = value * rest + float32(1 / 720)
+    value = value * rest + float32(1 / 120)
+    value = value * rest + float32(1 / 24)
+    value = value * rest + float32(1 / 6)
+    value = value * rest + float32(1 / 2)
+    value = value * rest + float32(1)
+    value = value * rest + float32(1)
+    bits = (int32(power) + int32(127)) << int32(23)  # of the float32 that is 2 to the power
+    return value * np.int32(bits).view(np.float32)
 
 
-def _stacks(fits: Sequence[Fit]) -> Iterator[list[int]]:
-    """Indices of the fits that are trained together: with equally many minibatches and classifiers."""
-    alike: dict[tuple[int, int], list[int]] = {}
-    for place, fit in enumerate(fits):
-        alike.setdefault((-(-len(fit.train) // BATCH), len(fit.decays)), []).append(place)
-    for places in alike.values():
-        for first in range(0, len(places), _STACK):
-            yield places[first : first + _STACK]
+@njit(**_options)
+def _dot(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]
 
 
-class _Stack:
-    """Fits that are trained together.
+@njit(**_options)
+def _add(sums, x, w):
+    return sums[0] + x * w[0], sums[1] + x * w[1], sums[2] + x * w[2], sums[3] + x * w[3]
 
-    A fit leaves the stack when all its classifiers have stopped, and a place among the decays when it has
-    stopped in every fit; until then, stopped classifiers are trained on without effect.
+
+@njit(**_options)
+def products(features, batch, weights, found):
+    """Logits of a minibatch minus those of class 0.
+
+    Args:
+        features: float32, ``(rows, width)``.
+        batch: its rows, int64, ``(64,)``.
+        weights: minus those of class 0, float32, ``(outputs, width + 16)``.
+        found: output: the logits, float32, ``(outputs, 64)``.
     """
-
-    def __init__(
-        self,
-        table: Tensor,
-        labels: np.ndarray,
-        fits: list[Fit],
-        permutations: Permutations,
-        start: np.ndarray,
-    ) -> None:
-        self._table, self._permutations, self._fits = table, permutations, fits
-        self._labels = torch.from_numpy(labels)  # (rows,)
-        classes = torch.arange(1, len(start))  # (others,)
-        self._gold = (self._labels[:, None] == classes).float()  # (rows, others)
-        self._courses = [[Course(len(fit.held_out)) for _ in fit.decays] for fit in fits]
-        self._live, self._places = list(range(len(fits))), list(range(len(fits[0].decays)))
-        self._steps = self._index = 0
-        decays = torch.tensor([fit.decays for fit in fits], dtype=torch.float32)  # (fits, classifiers)
-        self._decays = decays[:, :, None, None]
-        shape = (*decays.shape, *start.shape)
-        self._weights = torch.from_numpy(start).expand(shape).clone()  # (fits, classifiers, classes, dim + 1)
-        self._mean, self._square = torch.zeros(shape), torch.zeros(shape)
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether any classifier is still being trained."""
-        return bool(self._live)
-
-    def end(self) -> list[list[Fitted]]:
-        """The classifiers by fit and decay."""
-        return [[course.end() for course in courses] for courses in self._courses]
-
-    def round(self) -> None:
-        """Train for a round, score, and remove what has stopped."""
-        fits = [self._fits[fit] for fit in self._live]
-        orders = [self._permutations.round(self._index, len(fit.train), fit.drawn) for fit in fits]
-        self._index += 1
-        rows, shares = _minibatches([fit.train for fit in fits], orders)
-        for epoch in rows:
-            for batch, share in zip(epoch, shares, strict=True):
-                self._step(batch, share)
-        for own, fit in enumerate(self._live):
-            held_out = torch.from_numpy(self._fits[fit].held_out).long()
-            logits = self._table[held_out] @ self._weights[own].transpose(
-                1, 2
-            )  # (classifiers, rows, classes)
-            right = (logits.argmax(dim=2) == self._labels[held_out]).sum(dim=1).tolist()
-            for column, place in enumerate(self._places):
-                if self._courses[fit][place].goes_on:
-                    self._courses[fit][place].see(right[column], self._weights[own, column].numpy())
-        self._leave()
-
-    def _step(self, batch: Tensor, share: Tensor) -> None:
-        """One step of Adam on all.
-
-        Args:
-            batch: rows of the minibatch of each fit, int64, ``(fits, 64)``.
-            share: of each row in the mean of its fit's losses, ``(fits, 64, 1, 1)``.
-        """
-        fits, classifiers, classes, columns = self._weights.shape
-        rows = batch.reshape(-1)  # (fits × 64,)
-        features = self._table.index_select(0, rows).view(fits, BATCH, columns)
-        less = self._weights[:, :, 1:] - self._weights[:, :, :1]  # (fits, classifiers, others, dim + 1)
-        logits = torch.bmm(features, less.view(fits, -1, columns).transpose(1, 2))
-        logits = logits.view(fits, BATCH, classifiers, classes - 1)
-        gold = self._gold.index_select(0, rows).view(fits, BATCH, 1, classes - 1)
-        residual = _probabilities(logits).sub_(gold).mul_(share).view(fits, BATCH, -1)
-        gradient = torch.empty_like(self._weights)
-        others = torch.bmm(residual.transpose(1, 2), features).view_as(less)
-        gradient[:, :, 1:] = others
-        torch.sum(others, dim=2, out=gradient[:, :, 0]).neg_()
-        gradient.addcmul_(self._weights, self._decays)
-        self._steps += 1
-        self._mean.lerp_(gradient, 1 - BETAS[0])
-        self._square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-        scale = 1 / math.sqrt(1 - BETAS[1] ** self._steps)
-        size = torch.sqrt(self._square, out=gradient).mul_(scale).add_(EPSILON)
-        self._weights.addcdiv_(self._mean, size, value=-RATE / (1 - BETAS[0] ** self._steps))
-
-    def _leave(self) -> None:
-        goes_on = [[self._courses[fit][place].goes_on for place in self._places] for fit in self._live]
-        fits = [own for own, row in enumerate(goes_on) if any(row)]
-        columns = [own for own, column in enumerate(zip(*goes_on, strict=True)) if any(column)]
-        if len(fits) == len(self._live) and len(columns) == len(self._places):
-            return
-        self._live, self._places = [self._live[own] for own in fits], [self._places[own] for own in columns]
-        self._weights, self._mean, self._square, self._decays = (
-            values[fits][:, columns] for values in (self._weights, self._mean, self._square, self._decays)
-        )
+    width = features.shape[1]
+    for o in range(0, len(weights), 4):
+        w0, w1, w2, w3 = weights[o], weights[o + 1], weights[o + 2], weights[o + 3]  # (width + 16,) each
+        for r in range(0, BATCH, 4):
+            x0, x1 = features[batch[r]], features[batch[r + 1]]  # (width,) each
+            x2, x3 = features[batch[r + 2]], features[batch[r + 3]]
+            a = b = c = d = (w0[width], w1[width], w2[width], w3[width])  # the biases
+            for i in range(width):
+                w = (w0[i], w1[i], w2[i], w3[i])
+                a, b, c, d = _add(a, x0[i], w), _add(b, x1[i], w), _add(c, x2[i], w), _add(d, x3[i], w)
+            found[o, r], found[o + 1, r], found[o + 2, r], found[o + 3, r] = a
+            found[o, r + 1], found[o + 1, r + 1], found[o + 2, r + 1], found[o + 3, r + 1] = b
+            found[o, r + 2], found[o + 1, r + 2], found[o + 2, r + 2], found[o + 3, r + 2] = c
+            found[o, r + 3], found[o + 1, r + 3], found[o + 2, r + 3], found[o + 3, r + 3] = d
 
 
-def _probabilities(logits: Tensor) -> Tensor:
-    """Softmax of logits minus that of class 0, without that class; ``(..., others)``."""
-    peak = logits.amax(dim=-1, keepdim=True).clamp_min_(
-        0
-    )  # of all classes; torch's softmax is slow on so few
-    each = (logits - peak).exp_()
-    return each.div_(each.sum(dim=-1, keepdim=True).add_(peak.neg_().exp_()))
+@njit(**_options)
+def residuals(found, gold, size, classifiers, others, peak, total):
+    """From logits to the residuals that weight each row in the gradient of the mean cross-entropy, in place.
 
-
-def _minibatches(trained: list[np.ndarray], orders: list[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Rows of each minibatch, int64, ``(epochs, steps, fits, 64)``, and the share of each in the mean.
-
-    `orders` are places in the rows that each fit is trained on, ``(epochs, rows)`` each. Shares are
-    ``(steps, fits, 64, 1, 1)``, and 0 where a minibatch has no such row.
+    Args:
+        found: logits minus those of class 0; then probability, minus 1 where it is the gold class, over the
+            number of rows; 0 beyond them; float32, ``(outputs, 64)``.
+        gold: class of each row, int64, ``(64,)``.
+        size: rows of this minibatch.
+        classifiers: how many.
+        others: classes minus 1.
+        peak: scratch space for a number of each row, float32, ``(64,)``.
+        total: the same.
     """
-    steps, epochs = -(-len(trained[0]) // BATCH), len(orders[0])
-    rows = np.zeros((len(trained), epochs, steps * BATCH), dtype=np.int64)
-    shares = np.zeros((len(trained), steps * BATCH), dtype=np.float32)
-    for own, (train, order) in enumerate(zip(trained, orders, strict=True)):
-        rows[own, :, : len(train)] = train[order]
-        shares[own, : len(train)] = 1 / BATCH
-        last = len(train) - (steps - 1) * BATCH
-        shares[own, (steps - 1) * BATCH : len(train)] = 1 / last
-    rows = rows.reshape(len(trained), epochs, steps, BATCH).transpose(1, 2, 0, 3)
-    shares = shares.reshape(len(trained), steps, BATCH, 1, 1).transpose(1, 0, 2, 3, 4)
-    return torch.from_numpy(np.ascontiguousarray(rows)), torch.from_numpy(np.ascontiguousarray(shares))
+    share, rows = float32(1 / size), found.shape[1]
+    for first in range(0, classifiers * others, others):
+        for r in range(rows):
+            peak[r] = 0  # the logit of class 0
+        for o in range(first, first + others):
+            own = found[o]  # (64,)
+            for r in range(rows):
+                peak[r] = max(peak[r], own[r])
+        for r in range(rows):
+            total[r] = exp(-peak[r])
+        for o in range(first, first + others):
+            own = found[o]
+            for r in range(rows):
+                own[r] = exp(own[r] - peak[r])
+                total[r] += own[r]
+        for o in range(first, first + others):
+            own = found[o]
+            for r in range(rows):
+                hit = float32(1) if gold[r] == o - first + 1 else float32(0)
+                own[r] = share * (own[r] / total[r] - hit)
+            own[size:] = 0
+
+
+@njit(**_options)
+def gradients(features, batch, weigh, found):
+    """The gradients of all weights but those of class 0.
+
+    Args:
+        features: float32, ``(rows, width)``.
+        batch: rows of the minibatch, int64, ``(64,)``.
+        weigh: residual of each row, float32, ``(outputs, 64)``.
+        found: output: the gradients, float32, ``(outputs, width + 16)``.
+    """
+    width = features.shape[1]
+    found[:] = 0
+    for o in range(0, len(found), 4):
+        g0, g1, g2, g3 = found[o], found[o + 1], found[o + 2], found[o + 3]  # (width + 16,) each
+        for r in range(0, BATCH, 4):
+            x0, x1 = features[batch[r]], features[batch[r + 1]]  # (width,) each
+            x2, x3 = features[batch[r + 2]], features[batch[r + 3]]
+            a = (weigh[o, r], weigh[o, r + 1], weigh[o, r + 2], weigh[o, r + 3])
+            b = (weigh[o + 1, r], weigh[o + 1, r + 1], weigh[o + 1, r + 2], weigh[o + 1, r + 3])
+            c = (weigh[o + 2, r], weigh[o + 2, r + 1], weigh[o + 2, r + 2], weigh[o + 2, r + 3])
+            d = (weigh[o + 3, r], weigh[o + 3, r + 1], weigh[o + 3, r + 2], weigh[o + 3, r + 3])
+            for i in range(width):
+                x = (x0[i], x1[i], x2[i], x3[i])
+                g0[i] += _dot(a, x)
+                g1[i] += _dot(b, x)
+                g2[i] += _dot(c, x)
+                g3[i] += _dot(d, x)
+        for k in range(4):
+            found[o + k, width] = weigh[o + k].sum()  # of the bias
+
+
+@njit(**_options)
+def _adam(weights, mean, square, gradient, decay, rate, scale):
+    """One step of Adam on one class of one classifier, in place; all ``(width + 16,)``."""
+    for i in range(len(weights)):
+        slope = gradient[i] + decay * weights[i]
+        mean[i] += _NEW_FIRST * (slope - mean[i])
+        square[i] = _OLD_SECOND * square[i] + _NEW_SECOND * slope * slope
+        weights[i] -= rate * mean[i] / (np.sqrt(square[i]) * scale + _EPSILON)
+
+
+@njit(**_options)
+def update(state, gradient, decays, step, less, zero):
+    """One step of Adam on every classifier.
+
+    Args:
+        state: weights and the running means of their gradient and its square, float32,
+            ``(3, classifiers, classes, width + 16)``.
+        gradient: of the classes but 0, ``(outputs, width + 16)``.
+        decays: weight decay of each classifier, float32, ``(classifiers,)``.
+        step: of Adam, from 1.
+        less: output: the new weights minus those of class 0, ``(outputs, width + 16)``.
+        zero: scratch space for the gradient of class 0, ``(width + 16,)``.
+    """
+    rate = float32(RATE / (1 - BETAS[0] ** step))
+    scale = float32(1 / math.sqrt(1 - BETAS[1] ** step))
+    weights, mean, square = state[0], state[1], state[2]  # (classifiers, classes, width + 16) each
+    for r in range(weights.shape[0]):
+        first = r * (weights.shape[1] - 1)
+        zero[:] = 0
+        for k in range(1, weights.shape[1]):
+            own = gradient[first + k - 1]
+            for i in range(len(zero)):
+                zero[i] -= own[i]
+            _adam(weights[r, k], mean[r, k], square[r, k], own, decays[r], rate, scale)
+        _adam(weights[r, 0], mean[r, 0], square[r, 0], zero, decays[r], rate, scale)
+        for k in range(1, weights.shape[1]):
+            difference(weights[r, k], weights[r, 0], less[first + k - 1])
+
+
+@njit(**_options)
+def difference(one, other, found):
+    """`one - other`, ``(width + 16,)``."""
+    for i in range(len(found)):
+        found[i] = one[i] - other[i]
+
+
+@njit(**_options)
+def train_steps(features, labels, rows, orders, state, decays, less, steps):
+    """Train the classifiers of one fit for some epochs, in place; returns the steps taken so far.
+
+    Args:
+        features: of all rows, float32, ``(all rows, width)``.
+        labels: class of each, int64, ``(all rows,)``.
+        rows: which are trained on, int64, ``(rows,)``.
+        orders: places in `rows`, one order an epoch, int64, ``(epochs, rows)``.
+        state: see `update`.
+        decays: weight decay of each classifier, float32, ``(classifiers,)``.
+        less: weights minus those of class 0, ``(outputs, width + 16)``.
+        steps: of Adam that were taken before.
+    """
+    batch, gold = np.zeros(BATCH, np.int64), np.zeros(BATCH, np.int64)
+    found, gradient = np.empty((len(less), BATCH), np.float32), np.empty_like(less)
+    peak, total = np.empty(BATCH, np.float32), np.empty(BATCH, np.float32)
+    zero = np.empty(less.shape[1], np.float32)
+    for order in orders:
+        for start in range(0, len(order), BATCH):
+            size = min(BATCH, len(order) - start)
+            for r in range(size):
+                batch[r] = rows[order[start + r]]
+                gold[r] = labels[batch[r]]
+            products(features, batch, less, found)
+            residuals(found, gold, size, len(decays), state.shape[2] - 1, peak, total)
+            gradients(features, batch, found, gradient)
+            steps += 1
+            update(state, gradient, decays, steps, less, zero)
+    return steps
+
+
+@njit(**_options)
+def correct(features, labels, rows, less, others, right):
+    """Count the rows that each classifier has right; of equal logits the first class counts.
+
+    Args:
+        features: of all rows, float32, ``(all rows, width)``.
+        labels: class of each, int64, ``(all rows,)``.
+        rows: which are counted, int64, ``(rows,)``.
+        less: weights minus those of class 0, ``(outputs, width + 16)``.
+        others: classes minus 1.
+        right: output: the counts, int64, ``(classifiers,)``.
+    """
+    batch, found = np.zeros(BATCH, np.int64), np.empty((len(less), BATCH), np.float32)
+    right[:] = 0
+    for start in range(0, len(rows), BATCH):
+        size = min(BATCH, len(rows) - start)
+        batch[:size] = rows[start : start + size]
+        products(features, batch, less, found)
+        for c in range(len(right)):
+            for r in range(size):
+                best, guess = float32(0), 0
+                for k in range(others):
+                    if found[c * others + k, r] > best:
+                        best, guess = found[c * others + k, r], k + 1
+                right[c] += guess == labels[batch[r]]
+
+
+_LINE = 16  # float32 in a line of the cache
+
+
+def _train(table: np.ndarray, labels: np.ndarray, fit: Fit, seed: int, start: np.ndarray) -> list[Fitted]:
+    """The classifiers of one fit; those that have stopped are dropped from the work."""
+    dim, others = start.shape[1] - 1, len(start) - 1
+    generator = np.random.RandomState(seed)
+    if fit.drawn:
+        generator.permutation(fit.drawn)
+    state = _aligned(3, len(fit.regularisers), len(start), table.shape[1] + _LINE)
+    state[0, :, :, :dim], state[0, :, :, table.shape[1]] = start[:, :-1], start[:, -1]
+    columns = [*range(dim), table.shape[1]]  # of the features and the bias
+    courses = [Course(len(fit.held_out)) for _ in fit.regularisers]
+    decays = np.array(fit.regularisers, dtype=np.float32)  # (classifiers,)
+    live, steps, less = courses, 0, _less(state)
+    while live:
+        orders = np.stack([generator.permutation(len(fit.train)) for _ in range(EPOCHS)])  # (epochs, rows)
+        steps = train_steps(table, labels, fit.train, orders, state, decays, less, steps)
+        right = np.empty(len(live), dtype=np.int64)  # (classifiers,)
+        correct(table, labels, fit.held_out, less, others, right)
+        for course, count, weights in zip(live, right.tolist(), state[0], strict=True):
+            course.see(count, weights[:, columns])
+        if not all(goes_on := [course.goes_on for course in live]):
+            live = [course for course in live if course.goes_on]
+            kept, decays = state[:, goes_on], decays[goes_on]
+            state = _aligned(*kept.shape)
+            state[:] = kept
+            less = _less(state)
+    return [course.end() for course in courses]
+
+
+def _less(state: np.ndarray) -> np.ndarray:
+    """Weights minus those of class 0, and rows of zeros up to a multiple of 4, ``(outputs, width + 16)``."""
+    found = (state[0, :, 1:] - state[0, :, :1]).reshape(-1, state.shape[-1])  # (classifiers × others, ...)
+    less = _aligned(-(-len(found) // 4) * 4, state.shape[-1])
+    less[: len(found)] = found
+    return less
+
+
+def _aligned(*shape: int) -> np.ndarray:
+    """Zeros, float32, that begin at a cache line."""
+    count = int(np.prod(shape))
+    memory = np.zeros(count + _LINE, dtype=np.float32)
+    first = -memory.ctypes.data // memory.itemsize % _LINE
+    return memory[first : first + count].reshape(shape)

@@ -26,7 +26,7 @@ from embedrun.pooling import HEAD, LEGACY
 from embedrun.pooling import problems as pooling_problems
 from embedrun.prompt import check_prompts
 from embedrun.runs.directory import check_name
-from embedrun.training import gradient, processes, sam
+from embedrun.training import gradient, processes, step
 
 
 def plan_seen(checker: Checker, evaluation: object) -> DataSet | None:
@@ -186,7 +186,7 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
             "training.patience: there is one dev score, at the end; give training.evaluate_every too"
         )
     checker.problems += processes.options_problems(config.gpu, training)
-    checker.problems += sam.problems(training, config.gpu.precision)
+    checker.problems += step.problems(training, config.gpu.precision)
     if config.gpu.compile:
         together = config.gpu.processes * config.gpu.nodes
         checker.problems += gradient.problems(training, config.backbone.adapter, processes=together)

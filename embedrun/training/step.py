@@ -18,8 +18,8 @@ from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.training import gradient
 from embedrun.training.feed import Teachers
-from embedrun.training.gradient import Gradient
-from embedrun.training.memory import Parts, Unrepeatable, seeded
+from embedrun.training.gradient import Gradient, rows_of
+from embedrun.training.memory import Parts, ran_out, seeded
 from embedrun.training.processes import Processes
 
 _FUSED = ("cpu", "cuda")  # devices on which every torch that we support has the fused kernel
@@ -295,10 +295,8 @@ class Stepper:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         targets = [self._targets(batch) for batch in batches]
-        try:
-            values = self._gradients(batches, targets, watch)
-        except Unrepeatable:
-            values = self._gradients(batches, targets, watch)
+        while (values := self._tried(batches, targets, watch)) is None:
+            self.parts.halve(max(map(rows_of, batches)), processes=self._processes.size)
         values["lr"] = rate
         if self._check.usable(step, batches, values):
             norm = values.get("sam/gradient_norm_nearby", values["gradient_norm"])
@@ -332,6 +330,24 @@ class Stepper:
         self.parts.size, self.parts.seeded = state["micro_batch_size"], state["seeded_dropout"]
         self._gradient.unpadded = state.get("unpadded", False)
         self._check.skipped, self._check.in_a_row = state["skipped"], state["skipped_in_a_row"]
+
+    def _tried(
+        self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool
+    ) -> Values | None:
+        """Values of the step, whose gradient the weights then have; None where memory ran out.
+
+        Then nothing of the attempt is referenced any more: an exception keeps all of its frames while it is
+        handled, and every tensor in those.
+        """
+        try:
+            return self._gradients(batches, targets, watch)
+        except (RuntimeError, MemoryError) as fault:
+            if not ran_out(fault):
+                raise
+        self._gradient.begin()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()  # what is left over lies in pieces too small for another size
+        return None
 
     def _gradients(
         self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool

@@ -58,17 +58,18 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
         say_and_log(f"{what} are those of an earlier run: model, rows and evaluation are the same")
     plain = json.loads((folder / _SCORES).read_text())
     _warn([line for task in scorer.tasks for line in plain[task]["constant"]])
-    return {task: _scores(plain[task]) for task in scorer.tasks}
+    return {
+        task: Scores(
+            scores={name: math.nan if value is None else value for name, value in plain[task]["scores"]},
+            main=plain[task]["main"],
+        )
+        for task in scorer.tasks
+    }
 
 
 def _plain(task: Scores) -> Plain:
     scores = {name: value if math.isfinite(value) else None for name, value in task.scores.items()}
     return {"main": task.main, "scores": list(scores.items()), "constant": constant(task)}
-
-
-def _scores(plain: Plain) -> Scores:
-    values = {name: math.nan if value is None else value for name, value in plain["scores"]}
-    return Scores(scores=values, main=plain["main"])
 
 
 # Rounding to float32 moves a cosine near 1 by about eps, 1.2e-7; here that is a hundredth of the spread.

@@ -42,28 +42,22 @@ def facts_of(run: Path) -> Plain:
         DataError: if a file of the run cannot be read, or is not of the known form.
     """
     files = RunFiles(run)
-    if not files.environment:
-        raise DataError(f"{run / 'environment.json'}: is missing or empty; a card names the versions in it")
     try:
-        return _arguments(files)
+        config = {key: value for key, value in files.config.items() if key != "schema"}
+        return {
+            **made_of(files),
+            "scores": files.results["scores"],
+            "baseline": files.results["baseline"],
+            "config_yaml": to_yaml(_published(config)),
+            "hub_ids": _hub_ids(),
+            "facts": _facts(config, files.results, files.environment),
+            "contamination": _contamination(files.contamination, staged=STAGES in files.environment),
+        }
     except (KeyError, TypeError, AttributeError) as fault:
         raise DataError(
-            f"{run}: its config.yaml, results.json or contamination.json has an unknown format "
+            f"{run}: its config.yaml, results.json, environment.json or contamination.json cannot be read "
             f"({type(fault).__name__}: {fault}); export a copy of its model folder, whose card does without"
         ) from fault
-
-
-def _arguments(run: RunFiles) -> Plain:
-    config = {key: value for key, value in run.config.items() if key != "schema"}
-    return {
-        **made_of(run),
-        "scores": run.results["scores"],
-        "baseline": run.results["baseline"],
-        "config_yaml": to_yaml(_published(config)),
-        "hub_ids": _hub_ids(),
-        "facts": _facts(config, run.results, run.environment),
-        "contamination": _contamination(run.contamination, staged=STAGES in run.environment),
-    }
 
 
 def made_of(run: RunFiles) -> Plain:
@@ -115,40 +109,33 @@ def _sources(config: Plain, dataset: DataSet | None) -> list[Source]:
     catalogue = Catalogue.read()
     store = Store.find(config.get("data_dir"))
     files = [] if dataset is None else files_of(dataset, "train", store)
-    names = [name for file in files if (name := catalogue.data_set_of(file))]
-    found = []
-    for name in dict.fromkeys(names):
-        known = catalogue.data_sets[name]
-        found.append(Source(name, known.about, known.licence, _hub_ids().get(name)))
-    if found:
-        return found
+    names = dict.fromkeys(name for file in files if (name := catalogue.data_set_of(file)))
+    if names:
+        known = catalogue.data_sets
+        hub_ids = _hub_ids()
+        return [Source(name, known[name].about, known[name].licence, hub_ids.get(name)) for name in names]
     about = (type(dataset).__doc__ or "").strip().split("\n")[0] if dataset is not None else ""
     return [Source(config["dataset"]["name"], about.rstrip("."), "not known to embedrun")]
 
 
 def _facts(config: Plain, results: Plain, environment: Plain) -> list[str]:
     counts, training = results["counts"], config["training"]
-    rows, steps = counts.get("train_rows"), counts.get("steps")
-    before = [one["config"] for one in environment.get(STAGES, [])]
+    before = [stage["config"] for stage in environment.get(STAGES, [])]
     said = []
     if (layers := [*before, config][0]["backbone"].get("layers")) is not None:
         said.append(f"It began as the first {layers} layers of its base model.")
-    said += [f"It was trained in {len(before) + 1} stages; of the last:"] * bool(before)
-    if rows and steps:
-        many = (
-            f"{steps:,} steps of {training['batch_size']} rows, {rows:,} rows in all, seed {config['seed']}."
-        )
-        said.append(many)
+    if before:
+        said.append(f"It was trained in {len(before) + 1} stages; of the last:")
+    if (rows := counts.get("train_rows")) and (steps := counts.get("steps")):
+        size, seed = training["batch_size"], config["seed"]
+        said.append(f"{steps:,} steps of {size} rows, {rows:,} rows in all, seed {seed}.")
     if best := counts.get("best_step"):
         said.append(f"The weights are those of step {best:,}.")
-    teachers = [one["name"] for one in training.get("teachers") or []]
-    if teachers:
+    if teachers := [teacher["name"] for teacher in training.get("teachers") or []]:
         said.append(f"Teachers: {', '.join(_published(teachers))}.")
-    versions = environment.get("versions", {})
-    made = [
-        f"{name} {versions[name]}" for name in ("embedrun", "torch", "transformers") if versions.get(name)
-    ]
-    return [*said, *([f"Made with {', '.join(made)}."] if made else [])]
+    versions = environment["versions"]
+    made = [f"{name} {versions[name]}" for name in ("embedrun", "torch", "transformers") if name in versions]
+    return [*said, f"Made with {', '.join(made)}."]
 
 
 def _contamination(data: Plain, *, staged: bool) -> list[str]:
@@ -156,23 +143,23 @@ def _contamination(data: Plain, *, staged: bool) -> list[str]:
         return []
     said = []
     for kind, where in _KINDS:
-        for task, own in data.get(kind, {}).get("tasks", {}).items():
-            for unit in (name for name in own if name != "rows" and own[name]):
-                share = 100 * own[unit] / own["rows"]
-                said.append(
-                    f"`{task}`: {own[unit]:,} of {own['rows']:,} {unit} ({share:.1f} %) are also {where}."
-                )
-    rule = f"Two texts count as one by this rule: {data.get('rule', 'not recorded')}."
-    rule += " Data of stages before the last count only where `evaluation.contamination` names them." * staged
+        for task, counts in data.get(kind, {}).get("tasks", {}).items():
+            for unit, count in counts.items():
+                if unit != "rows" and count:
+                    share = f"{count:,} of {counts['rows']:,} {unit} ({100 * count / counts['rows']:.1f} %)"
+                    said.append(f"`{task}`: {share} are also {where}.")
+    rule = f"Two texts count as one by this rule: {data['rule']}."
+    if staged:
+        rule += " Data of stages before the last count only where `evaluation.contamination` names them."
     return [*said, _CLEAN, rule] if said else [f"No evaluation row is in the training or dev data. {rule}"]
 
 
 def _published(value: Any) -> Any:
     """Plain data in which paths of this machine are cut to their last part."""
     if isinstance(value, Mapping):
-        return {key: _published(one) for key, one in value.items()}
+        return {key: _published(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_published(one) for one in value]
+        return [_published(item) for item in value]
     if isinstance(value, str) and value.startswith(("/", "~", "./", "../")):
         return Path(value).name
     return value

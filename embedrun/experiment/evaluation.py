@@ -29,8 +29,6 @@ from embedrun.runs.directory import Outcome, Run, describe
 from embedrun.runs.reading import LENGTH
 from embedrun.store import Store, hub
 
-_PROBED = 4  # sentences by whose vectors a resumed evaluation recognises its model
-
 
 def run(
     plain: Plain,
@@ -64,9 +62,9 @@ def run(
         scorer = scorer.without(shared.clean())
     skipped = skipped_in([*seen, *scorer.every_rows()])
     data = scoring.fingerprints_of(seen) | scorer.fingerprints() | code_of(plain)
+    data |= of_models(notices.model_of(config), None) | hub.commit_of(config.dataset)
     if resumed is not None:
-        search.same_data(resumed, data)  # the model is recognised by its vectors
-    models = of_models(notices.model_of(config), None) | hub.commit_of(config.dataset)
+        search.same_data(resumed, data)
     compute = gpu.start(config.gpu)
 
     def open_run() -> Run:
@@ -75,7 +73,7 @@ def run(
     with open_run_directory(open_run) as directory_of_run:
         started, folder = time.monotonic(), directory_of_run.path
         if resumed is None:
-            directory_of_run.start(plain, overrides, describe(data | models), choices)
+            directory_of_run.start(plain, overrides, describe(data), choices)
         else:
             directory_of_run.go_on()
         encoder = _encoder(plan, encodes_only=compute.device.type == "cpu").to(compute.device)
@@ -90,9 +88,7 @@ def run(
         write_skipped(skipped, folder)
         if warning := skip_warning(skipped):
             say(f"warning: {warning}")
-        kept = Kept(folder)
-        kept.hold_to(encoder.encode(scorer.first_sentences(_PROBED)))
-        scored = scorer.score(encoder, "score", kept=kept)
+        scored = scorer.score(encoder, "score", kept=Kept(folder))
         main = scoring.main_score(scored, {})
         draw(scored, plan.tasks, encoder, folder / "plots")
         directory_of_run.results(

@@ -3,7 +3,7 @@
 import inspect
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import pairwise
@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn import ModuleDict
 
 from embedrun import family
-from embedrun.batch import Batch
 from embedrun.config import Checker
 from embedrun.config.scale import upper_quarter
 from embedrun.console import say_and_log
@@ -24,8 +23,6 @@ from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
 from embedrun.loss import terms
-from embedrun.loss.masked_triplet import MaskedTriplet
-from embedrun.loss.ordered_pairs import WATCHED
 from embedrun.loss.terms import IDENTITY, TEACHER, Pass, Positives, Term, needs, source, used
 from embedrun.rows import numbered_negatives
 
@@ -65,12 +62,12 @@ class Losses:
 
         `columns` are the targets of all training rows; None: not read yet.
         """
-        found = []
+        problems = []
         for key, term in self.terms.items():
             there = {**(columns or {}), **dict.fromkeys(self.views(key), True)}
             if reason := terms.idle(term, rows, there):
-                found.append(f"loss.terms.{key}: cannot work: {reason}")
-        return found
+                problems.append(f"loss.terms.{key}: cannot work: {reason}")
+        return problems
 
     def views(self, key: str) -> list[str]:
         """The parameters of a term that get a view of the rows."""
@@ -85,7 +82,7 @@ class Losses:
         for key, term in self.terms.items():
             if views := {self.ways[key][name].view for name in getattr(term, "pulled", ())}:
                 every[key] = Positives(rows, _EVERY if len(views) > 1 else "two passes of every text")
-        return {key: found for key, found in every.items() if found is not None}
+        return {key: chosen for key, chosen in every.items() if chosen is not None}
 
 
 def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Losses:
@@ -95,13 +92,13 @@ def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Loss
     """
     losses = Losses(score_range=None if dataset is None else score_range_of(dataset))
     loss, training = plain.get("loss"), plain.get("training")
-    asked = loss.get("terms") if isinstance(loss, Mapping) else None
-    if not isinstance(asked, Mapping):
+    by_key = loss.get("terms") if isinstance(loss, Mapping) else None
+    if not isinstance(by_key, Mapping):
         return losses  # the schema check has reported it
     training = training if isinstance(training, Mapping) else {}
     teachers = training.get("teachers")
     count = len(teachers) if isinstance(teachers, list) else 0
-    for key, options in asked.items():
+    for key, options in by_key.items():
         _plan_term(checker, losses, str(key), options, dataset, count)
     if not losses.terms and not checker.problems:
         checker.problems.append("loss.terms: no term has a weight above 0; choose loss=angle")
@@ -127,19 +124,20 @@ def _plan_term(
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
         checker.problems.append(f"{path}.weight: must be a finite number at least 0, got {weight!r}")
         return
-    if not _can_be_key(key):
+    if _KEY.fullmatch(key) is None or hasattr(ModuleDict, key):
         checker.problems.append(f"{path}: not a name for a term; give another key, with name: for the term")
         return
     name = options.get("name", key)
-    if not teachers and _asks_for_teachers(name):
+    if not teachers and _learns_from_teachers(name):
         checker.problems += [f"{path}: {_NO_TEACHER}"] if weight else []
         return
-    given = {"dim": 1, "teacher_dims": (1,) * teachers}  # known when the models are there; the counts are now
-    own = without(options, *_COMMON)
+    known = {"dim": 1, "teacher_dims": (1,) * teachers}  # the counts alone, until the models are there
+    term_options = without(options, *_COMMON)
     # Asked for once the scores are read, so that their range can be named.
-    is_open = own.get(_BOUND, ...) is None and (dataset is None or has_own_scale(dataset))
-    own = without(own, _BOUND) if is_open else own
-    term: Term | None = build(checker, "loss", name, own, path, given=given)
+    is_open = term_options.get(_BOUND, ...) is None and (dataset is None or has_own_scale(dataset))
+    if is_open:
+        term_options = without(term_options, _BOUND)
+    term: Term | None = build(checker, "loss", name, term_options, path, given=known)
     if term is None:
         return
     views = () if dataset is None else views_of(dataset)
@@ -152,11 +150,7 @@ def _plan_term(
         _fit(checker, losses, path, key, dataset, teachers, named=options.get("views") or ())
 
 
-def _can_be_key(key: str) -> bool:
-    return _KEY.fullmatch(key) is not None and not hasattr(ModuleDict, key)
-
-
-def _asks_for_teachers(name: object) -> bool:
+def _learns_from_teachers(name: object) -> bool:
     if not isinstance(name, str) or name not in family.names("loss"):
         return False
     return "teacher_dims" in inspect.signature(family.find("loss", name).__init__).parameters
@@ -166,15 +160,13 @@ def _ways(checker: Checker, path: str, term: Term, views: object, negatives: int
     if views is not None and not isinstance(views, Mapping):
         checker.problems.append(f"{path}.views: expected a mapping by view, got {views!r}")
         return None
+    start = f"{path}."
     try:
         ways = terms.passes(term, views)
-    except ValueError as faults:
-        checker.problems += [f"{path}.{fault}" for fault in str(faults).splitlines()]
-        return None
-    try:
+        start = f"{path}: "
         return terms.with_negatives(term, ways, negatives)
-    except ValueError as fault:
-        checker.problems.append(f"{path}: {fault}")
+    except ValueError as faults:
+        checker.problems += [f"{start}{fault}" for fault in str(faults).splitlines()]
         return None
 
 
@@ -188,20 +180,19 @@ def _fit(
     named: Container[str],
 ) -> None:
     """Note what the term reads, and what of it the data set does not give; `named` views must be there."""
-    term, ways = losses.terms[key], losses.ways[key]
-    asked, there = needs(term), views_of(dataset)
-    wanted = [*asked.views, *(name for name in asked.optional_views if name in named)]
+    ways, there, reads = losses.ways[key], views_of(dataset), needs(losses.terms[key])
+    wanted = [*reads.views, *(name for name in reads.optional_views if name in named)]
     lacking = [ways[name].view for name in wanted if name in ways and ways[name].view not in there]
     losses.passes.update(used(ways, there))
-    for name in (*asked.targets, *asked.optional_targets):
+    for name in (*reads.targets, *reads.optional_targets):
         target = source(name, ways)
         if target.endswith(IDENTITY):
             continue
         if target.endswith(TEACHER):
-            _teach(checker, losses, path, target.removesuffix(TEACHER), name in asked.targets, teachers)
+            _teach(checker, losses, path, target.removesuffix(TEACHER), name in reads.targets, teachers)
         elif target in dataset.targets:
             losses.targets.extend([target] if target not in losses.targets else [])
-        elif name in asked.targets:
+        elif name in reads.targets:
             lacking.append(target)
     if lacking:
         has = ", ".join([*there, *dataset.targets])
@@ -233,8 +224,8 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarr
     Raises:
         ConfigError: with every such term.
     """
-    asked = [_ask(key, columns["score"]) for key in losses.unbounded]
-    if problems := asked or losses.idle(min(batch_size, rows), _tensors(columns)):
+    open_bounds = [_ask(key, columns["score"]) for key in losses.unbounded]
+    if problems := open_bounds or losses.idle(min(batch_size, rows), _tensors(columns)):
         raise ConfigError(problems)
 
 
@@ -259,12 +250,11 @@ def positives(
     `columns` are the targets of all training rows, `rows` their number.
     """
     said, warnings = {}, []
-    for key, found in losses.positives(_tensors(columns), rows).items():
-        share = 100 * found.rows / rows
-        rule = found.rule + _origin(losses, key)
-        said[key] = f"{found.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({rule})"
+    for key, chosen in losses.positives(_tensors(columns), rows).items():
+        share = 100 * chosen.rows / rows
+        said[key] = f"{chosen.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({chosen.rule})"
         if "score" in columns:
-            warnings += _badly_bounded(losses, key, found, columns["score"])
+            warnings += _badly_bounded(losses, key, chosen, columns["score"])
     return said, warnings
 
 
@@ -291,16 +281,6 @@ def _badly_bounded(losses: Losses, key: str, chosen: Positives, score: np.ndarra
     ]
 
 
-def _origin(losses: Losses, key: str) -> str:
-    """Where the bound of a term comes from, if it is derived."""
-    term, scale = losses.terms[key], losses.score_range
-    if scale is None or "score" not in needs(term).targets:
-        return ""
-    if getattr(term, _BOUND, None) != upper_quarter(*scale):
-        return ""
-    return f", the upper quarter of {scale[0]:g} to {scale[1]:g}"
-
-
 def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | None:
     """A warning where labels and scores, both read by the terms, order the pairs against each other, or None.
 
@@ -314,7 +294,7 @@ def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | No
     means = [
         (name, float(score[label == code].mean())) for code, name in enumerate(_NLI) if (label == code).any()
     ]
-    if all(one[1] > next_[1] for one, next_ in pairwise(means)):
+    if all(higher > lower for (_, higher), (_, lower) in pairwise(means)):
         return None
     each = ", ".join(f"{name} {mean:.3g}" for name, mean in means)
     return (
@@ -323,27 +303,19 @@ def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | No
     )
 
 
-def tell_first_step(losses: Losses, values: Mapping[str, Tensor | float], batches: Sequence[Batch]) -> None:
-    """Say each term's share of the gradient, and how many triplets of masked copies are out of order.
-
-    Those are of the rows that `comparisons` looks at.
-    """
+def tell_first_step(losses: Losses, values: Mapping[str, Tensor | float]) -> None:
+    """Say each term's share of the gradient, with a warning of a term that has hardly any."""
+    if len(losses.terms) < 2:
+        return
     shares = {key: float(values.get(f"gradient_share/{key}", 1)) for key in losses.terms}
-    each = {key: "under 1 %" if 0 < one < 0.01 else f"{100 * one:.0f} %" for key, one in shares.items()}
-    if len(each) > 1:
-        say_and_log(f"gradient at the first step: {', '.join(map(' '.join, each.items()))}")
-    for key, term in losses.terms.items():
-        if isinstance(term, MaskedTriplet):
-            masked = [batch.targets.get("maskable", torch.ones(len(batch.rows))) for batch in batches]
-            triplets = sum(int(rows[:WATCHED].sum()) for rows in masked)
-            wrong = round(float(values[f"violated/{key}"]) * triplets)
-            nothing = "" if wrong else "; the term does nothing until some are"
-            say_and_log(f"{key}: {wrong} of {triplets} triplets out of order at the first step{nothing}")
-            if not wrong:
-                continue  # no weight would change that
-        if shares[key] < 0.01:
+    texts = {
+        key: "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %" for key, share in shares.items()
+    }
+    say_and_log(f"gradient at the first step: {', '.join(map(' '.join, texts.items()))}")
+    for key, share in shares.items():
+        if share < 0.01:
             say_and_log(
-                f"warning: loss.terms.{key}: {each[key]} of the gradient at the first step, as if the mix "
+                f"warning: loss.terms.{key}: {texts[key]} of the gradient at the first step, as if the mix "
                 f"were without it; raise loss.terms.{key}.weight, or leave the term out"
             )
 
@@ -355,10 +327,10 @@ def idle(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
     farther from its sentence than another one with more masks.
     """
     logged: dict[str, list[float]] = {}
-    for one in metrics:
-        kind, _, key = one["name"].partition("/")
-        if kind == "loss" and key and one["split"] == "train":
-            logged.setdefault(key, []).append(one["value"])
+    for line in metrics:
+        kind, _, key = line["name"].partition("/")
+        if kind == "loss" and key and line["split"] == "train":
+            logged.setdefault(key, []).append(line["value"])
     return [
         f"loss.terms.{key}: its loss was 0 at all {len(values)} steps that were logged, as if the mix were "
         f"without it; violated/{key} in metrics.jsonl has the share of comparisons in the wrong order"

@@ -27,12 +27,9 @@ def notices(
         DataError: if the model is here and its files are faulty.
     """
     backbone = config.backbone if isinstance(config, TrainConfig) else model_of(config)
-    if backbone.scratch is not None:
-        return []
-    if declared is None:
-        shape = shape_of(backbone)
-        declared = shape and shape.declared
-    if declared is None:
+    if declared is None and backbone.scratch is None and (shape := shape_of(backbone)) is not None:
+        declared = shape.declared
+    if declared is None or backbone.scratch is not None:
         return []
     lines = [*_pooling(config.pooling, declared), *_lengths(config, declared)]
     prompt = declared.prompt and declared.prompt.template
@@ -91,31 +88,33 @@ def _pooling(pooling: PoolingConfig, declared: Declared) -> list[_Line]:
             next_step = f"pooling={declared.pooling} takes the pooling that the model declares"
         does, options = f"uses {pooling.name}", ["pooling", "pooling.name"]
         lines.append(("pooling", f"{declared.pooling} pooling", does, options, next_step))
-    given, option = pooling.normalize, "pooling.normalize"
-    if given is not None and declared.normalize not in (None, given):
+    option = "pooling.normalize"
+    if pooling.normalize is not None and declared.normalize not in (None, pooling.normalize):
         states, does = ("vectors of any length", "scales them to length 1")
-        if not given:
+        if not pooling.normalize:
             states, does = ("vectors of length 1", "leaves their length")
         lines.append(("normalize", states, does, [option], f"{option}=null {_TAKES}"))
     return lines
 
 
 def _lengths(config: TrainConfig | EvaluateConfig, declared: Declared) -> list[_Line]:
-    """A line for each length that departs, and one for both where these are equal."""
-    asked = {"evaluation.max_length": config.evaluation.max_length}
+    """A line for each length that departs."""
+    lengths = {"evaluation.max_length": config.evaluation.max_length}
     if isinstance(config, TrainConfig):
-        asked = {"backbone.max_length": config.backbone.max_length, **asked}
+        lengths = {"backbone.max_length": config.backbone.max_length, **lengths}
     elif config.max_length is not None:
-        asked = {"max_length": config.max_length}
-    stored = declared.max_length
-    given = {option: tokens for option, tokens in asked.items() if stored and tokens not in (None, stored)}
-    lines: list[_Line] = []
-    for tokens in dict.fromkeys(given.values()):
-        options = [option for option in given if given[option] == tokens]
-        does = f"{_READS[options[0]] if len(options) == 1 else 'reads'} {tokens}"
-        next_step = f"{' '.join(f'{option}=null' for option in options)} {_TAKES}"
-        lines.append(("max_length", f"texts of {stored} tokens", does, options, next_step))
-    return lines
+        lengths = {"max_length": config.max_length}
+    return [
+        (
+            "max_length",
+            f"texts of {declared.max_length} tokens",
+            f"{_READS[option]} {tokens}",
+            [option],
+            f"{option}=null {_TAKES}",
+        )
+        for option, tokens in lengths.items()
+        if declared.max_length and tokens not in (None, declared.max_length)
+    ]
 
 
 def _decided(overrides: Sequence[str], options: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ from embedrun.pooling import HEAD, LEGACY
 from embedrun.pooling import problems as pooling_problems
 from embedrun.prompt import check_prompts
 from embedrun.runs.directory import check_name
-from embedrun.training import gradient, processes, sam
+from embedrun.training import gradient, processes, step
 
 
 def plan_seen(checker: Checker, evaluation: object) -> DataSet | None:
@@ -70,9 +70,6 @@ def plan_tasks(
     if not isinstance(tasks, Mapping):
         return {}  # the schema check has reported it
     built: dict[str, Task] = {}
-    taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
-    for name, task in (beside or {}).items():
-        _check_keys(checker, name, task, taken)
     for key, options in tasks.items():
         path = f"{where}.{key}"
         if not isinstance(options, Mapping):
@@ -81,13 +78,17 @@ def plan_tasks(
         task: Task | None = build(
             checker, "evaluation", options.get("name", key), without(options, "name"), path
         )
-        if task is None:
-            continue
-        built[key] = task
-        _check_keys(checker, path, task, taken)
-        for source in task.sources().values():
-            if source.dataset is None:
-                _check_split(checker, path, dataset, source.split)
+        if task is not None:
+            built[key] = task
+            if any(source.dataset is None for source in task.sources().values()):
+                _check_splits(checker, path, dataset, task)
+    taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
+    for path, task in {**(beside or {}), **{f"{where}.{key}": task for key, task in built.items()}}.items():
+        others = [taken.setdefault((key_space(task), piece), path) for piece in pieces(task)]
+        if clash := next((other for other in others if other != path), None):
+            checker.problems.append(
+                f"{path}: gives its scores the keys of {clash}; evaluate them in two runs"
+            )
     return built
 
 
@@ -100,43 +101,37 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
     beside = {"the data set's own dev split": Heldout(split="dev")}
     built = plan_tasks(checker, tasks, dataset, _DEV_TASKS, beside=beside)
     for name, task in built.items():
-        sources = task.sources()
-        tests = sorted({source.split for source in sources.values()} & {"test"})
-        if not sources or (tests and family_name(task) not in _WITH_DEV_SCORES):
-            what = "reads test rows" if sources else "brings rows of its own, which may be test rows"
+        splits = {source.split for source in task.sources().values()}
+        if not splits or ("test" in splits and family_name(task) not in _WITH_DEV_SCORES):
             checker.problems.append(
-                f"{_DEV_TASKS}.{name}: {what}, and a test set never selects a checkpoint; take a task with "
-                "split: dev (heldout, geometry, retrieval), or senteval, of which only the dev scores count"
+                f"{_DEV_TASKS}.{name}: reads test rows, or brings rows of its own, and a test set never "
+                "selects a checkpoint; take a task with split: dev (heldout, geometry, retrieval), or "
+                "senteval, of which only the dev scores count"
             )
     return built
 
 
-def _check_keys(checker: Checker, path: str, task: Task, taken: dict[object, str]) -> None:
-    """Note a task whose scores would have the keys of another's."""
-    for piece in pieces(task):
-        other = taken.setdefault((key_space(task), piece), path)
-        if other != path:
-            checker.problems.append(
-                f"{path}: gives its scores the keys of {other}; evaluate them in two runs"
-            )
-            return
-
-
-def _check_split(checker: Checker, path: str, dataset: DataSet | None, split: str) -> None:
+def _check_splits(checker: Checker, path: str, dataset: DataSet | None, task: Task) -> None:
     """Note a split of the run's own data set that is not there, or has no scores."""
     if dataset is None:
         if not any(problem.startswith("dataset") for problem in checker.problems):
             checker.problems.append(f"{path}: scores the data set's own split; choose dataset=...")
-    elif split not in dataset.splits:
-        others = [other for other in ("test", "dev") if other in dataset.splits and graded(dataset, other)]
-        next_step = f"{path}.split={others[0]}" if others else "evaluation=sts"
-        checker.problems.append(
-            f"{path}: dataset={family_name(dataset)} has no {split} split (it has: "
-            f"{', '.join(dataset.splits)}); choose {next_step}"
-        )
-    elif not graded(dataset, split):
-        name = family_name(dataset)
-        checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
+        return
+    name = family_name(dataset)
+    for split in {source.split for source in task.sources().values() if source.dataset is None}:
+        if split not in dataset.splits:
+            others = [
+                other for other in ("test", "dev") if other in dataset.splits and graded(dataset, other)
+            ]
+            next_step = f"{path}.split={others[0]}" if others else "evaluation=sts"
+            checker.problems.append(
+                f"{path}: dataset={name} has no {split} split (it has: {', '.join(dataset.splits)}); choose "
+                f"{next_step}"
+            )
+        elif not graded(dataset, split):
+            checker.problems.append(
+                f"{path}: dataset={name} has no score to compare with; choose evaluation=sts"
+            )
 
 
 def cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
@@ -146,10 +141,8 @@ def cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
     _check_training(checker, config)
     if here or config.gpu.device == "cpu":  # a processor lacks on every machine what it lacks here
         checker.problems += gpu_problems(config.gpu)
-    backbone, scratch = config.backbone, config.backbone.scratch
-    checker.problems += adapter.contradictions(
-        backbone, device=config.gpu.device, precision=config.gpu.precision
-    )
+    backbone, scratch, gpu = config.backbone, config.backbone.scratch, config.gpu
+    checker.problems += adapter.contradictions(backbone, device=gpu.device, precision=gpu.precision)
     checker.problems += layers.problems(backbone, config.pooling)
     if (backbone.name is None) == (scratch is None):
         checker.problems.append(
@@ -186,7 +179,7 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
             "training.patience: there is one dev score, at the end; give training.evaluate_every too"
         )
     checker.problems += processes.options_problems(config.gpu, training)
-    checker.problems += sam.problems(training, config.gpu.precision)
+    checker.problems += step.problems(training, config.gpu.precision)
     if config.gpu.compile:
         together = config.gpu.processes * config.gpu.nodes
         checker.problems += gradient.problems(training, config.backbone.adapter, processes=together)

@@ -4,9 +4,8 @@ import contextlib
 import hashlib
 import logging
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -29,8 +28,6 @@ from embedrun.runs.directory import PARTS
 from embedrun.store import Store
 
 _log = logging.getLogger("embedrun")
-_PROBE = "probe.json"
-_CLOSE = 1e-3  # largest difference of vectors scaled to length 1: far above rounding, far below another model
 
 
 class Kept:
@@ -73,33 +70,6 @@ class Kept:
             except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
                 say(f"warning: {path}: cannot be read ({fault}); its part is scored again")
         return pieces
-
-    def hold_to(self, vectors: np.ndarray) -> None:
-        """Refuse to resume with another model than the run began with.
-
-        `vectors` are those of some fixed texts, ``(texts, dim)``; the first call writes them down.
-
-        Raises:
-            ConfigError: if they are not those of the first call.
-        """
-        path = self._folder / _PROBE
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)  # (texts, 1)
-        scaled = vectors / np.maximum(length, 1e-12)  # (texts, dim)
-        # JSON has no NaN; no number of a vector of length 1 is 9, so such a model differs from a sound one.
-        scaled = np.nan_to_num(scaled, nan=9.0, posinf=9.0, neginf=9.0)  # (texts, dim)
-        if not path.exists():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, to_json(scaled.tolist()))
-            return
-        try:
-            before = np.array(read_json(path), dtype=float)  # (texts, dim)
-        except (OSError, ValueError, TypeError) as fault:
-            raise ConfigError(f"{path}: cannot be read ({fault}); evaluate in a new run") from fault
-        if before.shape != scaled.shape or np.abs(before - scaled).max() > _CLOSE:
-            raise ConfigError(
-                "model: gives other vectors than when this evaluation began, so its scores would be of two "
-                "models; evaluate the new one in a new run"
-            )
 
     def _piece(self, data: Plain) -> Scores:
         return Scores(
@@ -227,11 +197,6 @@ class Scorer:
                     counts[f"{name}/{key}/clean"] = int(self.clean[name][key].sum())
         return counts
 
-    def first_sentences(self, count: int) -> list[str]:
-        """The first sentences of the rows, at most `count`; a fixed one where the tasks bring their own."""
-        every = [text for rows in self.every_rows()[:1] for text in islice(rows.sentences(), count)]
-        return every or ["A sentence."]
-
     def fingerprints(self) -> dict[str, str]:
         """What was read, by data set and split."""
         return fingerprints_of(self.every_rows())
@@ -282,22 +247,18 @@ def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[s
     return {"name": name, "value": dev.get(name) if name and dev[name] == dev[name] else None}
 
 
-class _Watch:
-    """Shows the progress of a piece from its first report on, so that a quick one shows none."""
-
-    def __init__(self, label: str, stack: contextlib.ExitStack) -> None:
-        self._label, self._stack, self._bar = label, stack, None
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._bar is None:
-            self._bar = self._stack.enter_context(Progress(self._label, total, "fits"))
-        self._bar.reach(done)
-
-
 @contextlib.contextmanager
-def _watch(label: str) -> Iterator[_Watch]:
+def _watch(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows the progress of a piece from its first report on, so that a quick one shows none."""
+    bars: list[Progress] = []
     with contextlib.ExitStack() as stack:
-        yield _Watch(label, stack)
+
+        def reach(done: int, total: int) -> None:
+            if not bars:
+                bars.append(stack.enter_context(Progress(label, total, "fits")))
+            bars[0].reach(done)
+
+        yield reach
 
 
 OWN = "dev"  # the task of the rows that select: a dev split, or training rows that were held out
@@ -322,8 +283,16 @@ def selecting(rows: Mapping[str, Mapping[str, Rows]]) -> dict[str, dict[str, Row
 
 
 def dev_alone(scored: Mapping[str, Scores]) -> dict[str, Scores]:
-    """The same without scores on test rows, which SentEval gives beside those on dev."""
-    return {name: _dev_alone(task) for name, task in scored.items()}
+    """The same without scores and predictions of test rows, which SentEval gives beside those of dev."""
+    found = {}
+    for name, task in scored.items():
+        scores = {key: value for key, value in task.scores.items() if is_dev(key)}
+        if len(scores) < len(task.scores):
+            intervals = {key: ends for key, ends in task.intervals.items() if key in scores}
+            main = next(iter(scores), "")
+            task = replace(task, scores=scores, main=main, predictions={}, intervals=intervals, shown=())
+        found[name] = task
+    return found
 
 
 def own_keys(name: str) -> list[str]:
@@ -349,16 +318,6 @@ def check_select_by(key: str, known: Collection[str]) -> None:
         )
 
 
-def _dev_alone(task: Scores) -> Scores:
-    scores = {key: value for key, value in task.scores.items() if is_dev(key)}
-    if len(scores) == len(task.scores):
-        return task
-    intervals = {key: ends for key, ends in task.intervals.items() if key in scores}
-    main = next(iter(scores), "")
-    # The predictions are of test rows.
-    return replace(task, scores=scores, main=main, predictions={}, intervals=intervals, shown=())
-
-
 # Why a score is undefined.
 _WHY = "all predictions or all gold scores are equal, a vector is not finite, or fewer than two rows are left"
 _NAMED = 5  # undefined scores, before they are only counted
@@ -378,22 +337,17 @@ def table(
     scores = {key: value for key, value in scores.items() if whole.get(key) != value}
     lines = [["score", before_training(pooling), "trained", "difference"] if baseline else ["score", "value"]]
     for key, value in scores.items():
-        before = baseline.get(key)
-        if not baseline:
-            lines.append([key, score_text(key, value)])
-        elif before is None:
-            lines.append([key, "-", score_text(key, value), "-"])
-        else:
-            change = score_text(key, value - before, sign=True)
-            lines.append([key, score_text(key, before), score_text(key, value), change])
+        before, line = baseline.get(key), [key, score_text(key, value)]
+        if baseline:
+            change = None if before is None else value - before
+            line = [key, score_text(key, before), line[1], score_text(key, change, sign=change is not None)]
+        lines.append(line)
     if any(key in intervals for key in scores):
-        ends = [_ends(key, intervals.get(key)) for key in scores]
-        lines = [[*line, end] for line, end in zip(lines, ["95 % interval", *ends], strict=True)]
+        lines[0].append("95 % interval")
+        for line in lines[1:]:
+            ends = (score_text(line[0], end) for end in intervals.get(line[0], ()))
+            line.append(" to ".join(ends))
     return aligned(lines, right=range(1, len(lines[0])))
-
-
-def _ends(key: str, interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f"{score_text(key, interval[0])} to {score_text(key, interval[1])}"
 
 
 def report(
@@ -403,10 +357,10 @@ def report(
 
     `pooling` is that of the `baseline`.
     """
-    if names := undefined(scored):
+    names = [key for task in scored.values() for key, value in task.scores.items() if value != value]
+    if names:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        what, left = ("is", "it is") if len(names) == 1 else ("are", "they are")
-        say(f"warning: {', '.join(names[:_NAMED])}{more} {what} undefined ({_WHY}); {left} left out")
+        say(f"warning: {', '.join(names[:_NAMED])}{more}: undefined ({_WHY}), and left out")
     every = flat(scored)
     if not every:
         say("no score is defined" if scored else "nothing was scored: there are no dev or test rows")
@@ -422,14 +376,9 @@ def report(
         say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
 
 
-def _shown(found: Scores) -> dict[str, float]:
+def _shown(task: Scores) -> dict[str, float]:
     """The scores for the terminal, each with that of the clean rows behind it."""
-    if not found.shown:
-        return found.scores
-    keys = {*found.shown, *(key + SUFFIX for key in found.shown)}
-    return {key: value for key, value in found.scores.items() if key in keys}
-
-
-def undefined(scored: Mapping[str, Scores]) -> list[str]:
-    """Keys whose score is undefined."""
-    return [key for task in scored.values() for key, value in task.scores.items() if value != value]
+    if not task.shown:
+        return task.scores
+    keys = {*task.shown, *(key + SUFFIX for key in task.shown)}
+    return {key: value for key, value in task.scores.items() if key in keys}

@@ -16,10 +16,10 @@ One process at a time may work in the folder; the lock of the run directory sees
 import json
 import logging
 import math
-import os
 import platform
 import random
 import shutil
+from collections.abc import Collection
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
@@ -66,26 +66,28 @@ def save(
     and the next save or `newest` clears the remains. `state` is plain data that the loop needs to resume.
 
     Raises:
-        RunFailed: if the disk is full, or will be: less than 1.2 x the size of the last checkpoint is free
-            (exit 5). What had been written is removed.
+        RunFailed: if the disk is full, or will be: less than 1.2 x the size of this or the last checkpoint
+            is free (exit 5). What had been written is removed.
     """
     plain = {**state, "step": step, "optimizer": type(optimizer).__name__, "versions": versions()}
     text = json.dumps(plain, indent=1) + "\n"
-    weights, moments = trained(model), moments_of(model, optimizer)
+    tensors = {MODEL: trained(model), OPTIMIZER: moments_of(model, optimizer), RANDOM: random_states()}
     target = path_of(folder, step)
     if not folder.exists():
         folder.mkdir()
         fsync(folder.parent)
     sweep(folder)
-    size = sum(tensor.numel() * tensor.element_size() for tensor in (*weights.values(), *moments.values()))
-    bytes_needed = needed(folder, size + len(text))
-    require(target, bytes_needed)
-    aside = _unused(folder / f"{_ASIDE}{target.name}")
+    size = sum(tensor.nbytes for part in tensors.values() for tensor in part.values()) + len(text)
+    last = path_of(folder, steps[-1]).glob("*") if (steps := published(folder)) else ()
+    bytes_needed = math.ceil(RESERVE * max(size, sum(path.stat().st_size for path in last)))
+    usage = shutil.disk_usage(folder)
+    if usage.total and usage.free < bytes_needed:  # some network file systems give no figures
+        raise _full(target, bytes_needed)
+    aside = folder / f"{_ASIDE}{target.name}"
     try:
         aside.mkdir()
-        _write_tensors(weights, aside / MODEL)
-        _write_tensors(moments, aside / OPTIMIZER)
-        _write_tensors(random_states(), aside / RANDOM)
+        for name, part in tensors.items():
+            _write_tensors(part, aside / name)
         (aside / STATE).write_text(text, encoding="utf-8")
         _write_manifest(aside, step)
         _publish(aside, target)
@@ -124,30 +126,12 @@ def _publish(aside: Path, target: Path) -> None:
         fsync(path)
     fsync(aside)
     replaced = target.with_name(f"{_REPLACED}{target.name}")
-    if os.path.lexists(target):
+    if target.exists():
         target.rename(replaced)
     aside.rename(target)
     fsync(target.parent)
-    if os.path.lexists(replaced):
+    if replaced.exists():
         discard(replaced)
-
-
-def needed(folder: Path, tensors: int) -> int:
-    """Bytes that must be free for the next checkpoint.
-
-    `tensors`, bytes of the tensors to be written, is all that is known before the first checkpoint, and more
-    than the last one has where the optimizer did not have its moments yet.
-    """
-    last = path_of(folder, steps[-1]).glob("*") if (steps := published(folder)) else ()
-    return math.ceil(RESERVE * max(tensors, sum(path.stat().st_size for path in last)))
-
-
-def require(checkpoint: Path, bytes_needed: int) -> None:
-    """Refuse to start a save for which the disk has too little free space: RunFailed (exit 5)."""
-    usage = shutil.disk_usage(checkpoint.parent)
-    # Some network file systems give no figures at all; the write itself will tell there.
-    if usage.total and usage.free < bytes_needed:
-        raise _full(checkpoint, bytes_needed)
 
 
 def _full(checkpoint: Path, bytes_needed: int) -> RunFailed:
@@ -197,19 +181,18 @@ def sweep(folder: Path) -> None:
     for path in sorted(folder.glob(f"{_REPLACED}*")):
         # Killed between two renames: the new checkpoint of this step never came, so the old one is put back.
         home = folder / path.name.removeprefix(_REPLACED)
-        if os.path.lexists(home):
+        if home.exists():
             discard(path)
         else:
             path.rename(home)
-    for pattern in (f"{_ASIDE}*", f"{_TRASH}*"):
-        for path in sorted(folder.glob(pattern)):
-            shutil.rmtree(path, ignore_errors=True)
+    for path in (*folder.glob(f"{_ASIDE}*"), *folder.glob(f"{_TRASH}*")):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _unused(path: Path) -> Path:
     """The path itself, or with `.2`, `.3`, ... appended where that name is taken."""
     paths = (path if number == 1 else path.with_name(f"{path.name}.{number}") for number in count(1))
-    return next(one for one in paths if not os.path.lexists(one))
+    return next(path for path in paths if not path.exists())
 
 
 def newest(folder: Path, *, expected: int | None) -> tuple[Path | None, list[str]]:
@@ -226,7 +209,7 @@ def newest(folder: Path, *, expected: int | None) -> tuple[Path | None, list[str
             remains of a run would be worse than to stop.
     """
     sweep(folder)
-    warnings = []
+    warnings: list[str] = []
     for step in reversed(published(folder)):
         path = path_of(folder, step)
         if not (faults := verify(path)):
@@ -273,41 +256,27 @@ def verify(checkpoint: Path) -> list[str]:
     Raises:
         RunFailed: if a file may not be read, which is no damage (exit 7).
     """
+    place = checkpoint / MANIFEST
     try:
-        return _faults(checkpoint)
+        manifest = read_json(place)
+        if manifest["schema"] != SCHEMA:
+            return [f"{place}: schema {manifest['schema']!r}, this version reads {SCHEMA}"]
+        if (name := path_of(checkpoint, manifest["step"]).name) != checkpoint.name:
+            return [f"{place}: belongs to {name}"]
+        sums = {checkpoint / name: manifest["files"][name]["sha256"] for name in FILES}
+        faults = []
+        for place, digest in sums.items():
+            if sha256(place) != digest:
+                faults.append(f"{place}: differs from its manifest")
+        return faults
     except PermissionError as fault:
         raise RunFailed(
             f"{fault.filename}: cannot be read ({fault.strerror}); the checkpoint was left as it is, make it "
             "readable and start again",
             exit_code=NO_CHECKPOINT,
         ) from fault
-
-
-def _faults(checkpoint: Path) -> list[str]:
-    place = checkpoint / MANIFEST
-    try:
-        manifest = read_json(place)
-        schema, expected_name = manifest["schema"], path_of(checkpoint, manifest["step"]).name
-        files = {name: (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
-    except PermissionError:
-        raise
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
+    except (OSError, ValueError, LookupError, TypeError) as fault:
         return [f"{place}: cannot be read ({fault})"]
-    if schema != SCHEMA:
-        return [f"{place}: schema {schema!r}, this version reads {SCHEMA}"]
-    faults = [] if checkpoint.name == expected_name else [f"{place}: belongs to {expected_name}"]
-    if set(files) != set(FILES):
-        return [*faults, f"{place}: lists {', '.join(sorted(files))} in place of {', '.join(sorted(FILES))}"]
-    for name, (size, digest) in files.items():
-        path = checkpoint / name
-        try:
-            if path.stat().st_size != size or sha256(path) != digest:
-                faults.append(f"{path}: differs from its manifest")
-        except PermissionError:
-            raise
-        except OSError as fault:
-            faults.append(f"{path}: {fault.strerror}")
-    return faults
 
 
 def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Plain:
@@ -323,11 +292,15 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
     weights, current = _weights(checkpoint, model)
     state, moments = read_json(checkpoint / STATE), load_file(checkpoint / OPTIMIZER)
     if state["optimizer"] != type(optimizer).__name__:
-        raise _other(checkpoint, f"optimizer, {state['optimizer']}; this run has {type(optimizer).__name__}")
+        raise RunFailed(
+            f"{checkpoint}: of another optimizer, {state['optimizer']}; this run has "
+            f"{type(optimizer).__name__}",
+            exit_code=NO_CHECKPOINT,
+        )
     held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
     names = {name for name, weight in model.named_parameters() if id(weight) in held}
-    if odd := sorted(key for key in moments if key.split("/", 1)[1] not in names):
-        raise _other(checkpoint, f"optimizer, over other weights: {_differing(odd, 'moment')}")
+    if others := {name for key in moments if (name := key.split("/", 1)[1]) not in names}:
+        raise _other(checkpoint, "optimizer", others)
     _copy(weights, current)
     put_moments(moments, model, optimizer)
     return state
@@ -351,11 +324,11 @@ def _weights(checkpoint: Path, model: nn.Module) -> tuple[dict[str, Tensor], dic
             exit_code=NO_CHECKPOINT,
         )
     weights, current = load_file(checkpoint / MODEL), trained(model)
-    forms = [
-        {name: (weight.shape, weight.dtype) for name, weight in each.items()} for each in (weights, current)
-    ]
-    if odd := sorted({name for name, _ in forms[0].items() ^ forms[1].items()}):
-        raise _other(checkpoint, f"model: {_differing(odd, 'weight')}")
+    stored, wanted = (
+        {(name, weight.shape, weight.dtype) for name, weight in part.items()} for part in (weights, current)
+    )
+    if differing := {name for name, *_ in stored ^ wanted}:
+        raise _other(checkpoint, "model", differing)
     return weights, current
 
 
@@ -365,13 +338,12 @@ def _copy(weights: dict[str, Tensor], current: dict[str, Tensor]) -> None:
             weight.copy_(weights[name])
 
 
-def _other(checkpoint: Path, what: str) -> RunFailed:
-    return RunFailed(f"{checkpoint}: of another {what}", exit_code=NO_CHECKPOINT)
-
-
-def _differing(names: list[str], what: str) -> str:
-    some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return f"{len(names)} {what}s that differ from this run's ({some})"
+def _other(checkpoint: Path, what: str, names: Collection[str]) -> RunFailed:
+    some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+    return RunFailed(
+        f"{checkpoint}: of another {what}: {len(names)} weights that differ from this run's ({some})",
+        exit_code=NO_CHECKPOINT,
+    )
 
 
 def trained(model: nn.Module) -> dict[str, Tensor]:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,7 +13,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.training.memory import Parts, no_room_for_losses, ran_out, seeded, tried
+from embedrun.training.memory import Parts, ran_out, seeded
 from embedrun.training.processes import Processes
 
 if TYPE_CHECKING:
@@ -83,10 +82,6 @@ class Gradient:
     part by part again with the same dropout (Gao et al. 2021, GradCache, arXiv:2101.06983). The gradient is
     that of the whole batch in one pass; memory is that of one part. Each text is encoded twice.
 
-    Where memory runs out, the size of the parts is halved for the rest of the run and the work that failed is
-    repeated. Several processes may have parts of different sizes until the next checkpoint: work is repeated
-    between two exchanges with the others, who wait there and notice nothing.
-
     Attributes:
         unpadded: whether passes on a processor may do without padding; False for a run that began without.
     """
@@ -99,11 +94,9 @@ class Gradient:
         self._encoder, self._mix, self._compute = encoder, mix, compute
         self._parts, self._processes = parts, processes
         self._compiled = compiled(encoder.backbone.model) if compute.compile else None
-        self._reached: list[tuple[Batch, Vectors]] = []  # the gradient at the vectors of each batch so far
 
     def begin(self) -> None:
-        """Forget the batches of the step before, and their gradient."""
-        self._reached = []
+        """Forget the gradient of the step before."""
         self._encoder.zero_grad(set_to_none=True)
         self._mix.zero_grad(set_to_none=True)
 
@@ -120,30 +113,38 @@ class Gradient:
         Returns:
             Values by name: `loss`, `loss/<term>` (unweighted); with `watch`, `active/<term>`,
             `violated/<term>` and `gradient_share/<term>`.
-
-        Raises:
-            Unrepeatable: if the step must be repeated from the first batch.
-            RunFailed: if memory runs out even with the smallest parts (exit 6).
         """
-        graph, rows = self._vectors(batch), len(batch.rows)
-        plain = {key: vectors.detach() for key, vectors in graph.items()}  # (own, dim) each
-        if not any(vectors.requires_grad for vectors in graph.values()):
-            graph.clear()
-        own = _rows(batch)
-        everyone = self._processes.gather(plain, rows)  # (rows, dim) each
-        work = partial(self._differentiate, everyone, targets, scaled, watch)
-        found = tried(work)
-        if found is None and graph:
-            graph.clear()  # the losses need the room that it takes; it is made again, in parts
-            self._parts.halve(own)
-            found = tried(work)
-        if found is None:
-            raise no_room_for_losses(rows)
-        values, reached, weights = found
-        for weight, gradient in weights:
-            weight.grad = gradient if weight.grad is None else weight.grad + gradient
-        self._reached.append((batch, {key: gradient[batch.own] for key, gradient in reached.items()}))
-        self._carry_on(graph, own)
+        parts = self._parts.of(rows_of(batch))
+        whole = len(parts) == 1
+        with self.compiling(), torch.set_grad_enabled(whole):
+            encoded = [self.encode(batch, part) for part in parts]
+        vectors = {key: torch.cat([part[key] for part in encoded]) for key in encoded[0]}  # (own, dim) each
+        plain = {key: value.detach() for key, value in vectors.items()}
+        everyone = self._processes.gather(plain, len(batch.rows))  # (rows, dim) each
+        leaves = {key: value.detach().requires_grad_() for key, value in everyone.items()}
+        weights = [weight for weight in self._mix.parameters() if weight.requires_grad]
+        loss, terms = self._mix(leaves, targets)
+        inputs = [*leaves.values(), *weights]
+        gradients = torch.autograd.grad(scaled(loss), inputs, allow_unused=True, retain_graph=watch)
+        values = {"loss": loss.detach(), **{f"loss/{name}": value.detach() for name, value in terms.items()}}
+        if watch:
+            values |= self._mix.signals(leaves, targets) | self._mix.gradient_shares(leaves, terms)
+        for weight, gradient in zip(weights, gradients[len(leaves) :], strict=True):
+            if gradient is not None:
+                weight.grad = gradient if weight.grad is None else weight.grad + gradient
+        reached = {
+            key: gradient[batch.own]  # (own, dim)
+            for key, gradient in zip(leaves, gradients[: len(leaves)], strict=True)
+            if gradient is not None
+        }
+        del loss, terms  # the graph of the losses, before that of the backbone is needed
+        for part in parts:
+            with self.compiling():
+                again = encoded[0] if whole else self.encode(batch, part)  # (part, dim) each
+                with self._compute.products():
+                    torch.autograd.backward(
+                        [again[key] for key in reached], [gradient[part] for gradient in reached.values()]
+                    )
         return values
 
     def encode(self, batch: Batch, part: slice, *, unpadded: bool | None = None) -> Vectors:
@@ -176,69 +177,7 @@ class Gradient:
             return contextlib.nullcontext()
         return using(self._encoder.backbone.model, self._compiled)
 
-    def _vectors(self, batch: Batch) -> Vectors:
-        """Vectors of the own rows, ``(own, dim)`` each; with the graph behind them if there is one part."""
-        rows = _rows(batch)
-        while (found := tried(partial(self._encoded, batch, self._parts.of(rows)))) is None:
-            self._parts.halve(rows)
-        return found
 
-    def _encoded(self, batch: Batch, parts: list[slice]) -> Vectors:
-        with self.compiling():
-            if len(parts) == 1:
-                return self.encode(batch, parts[0])
-            with torch.no_grad():
-                found = [self.encode(batch, part) for part in parts]
-        return {key: torch.cat([one[key] for one in found]) for key in found[0]}
-
-    def _differentiate(
-        self,
-        vectors: Mapping[str, Tensor],
-        targets: Mapping[str, Tensor],
-        scaled: Callable[[Tensor], Tensor],
-        watch: bool,
-    ) -> tuple[dict[str, Tensor], Vectors, list[tuple[Tensor, Tensor]]]:
-        """Values, the gradient at the vectors of all rows ``(rows, dim)``, and at weights of the losses."""
-        leaves = {key: one.detach().requires_grad_() for key, one in vectors.items()}  # (rows, dim) each
-        weights = [weight for weight in self._mix.parameters() if weight.requires_grad]
-        loss, terms = self._mix(leaves, targets)
-        inputs = [*leaves.values(), *weights]
-        found = torch.autograd.grad(scaled(loss), inputs, allow_unused=True, retain_graph=watch)
-        reached = dict(zip(leaves, found[: len(leaves)], strict=True))
-        values = {"loss": loss.detach(), **{f"loss/{name}": value.detach() for name, value in terms.items()}}
-        if watch:
-            values |= self._mix.signals(leaves, targets) | self._mix.gradient_shares(leaves, terms)
-        return (
-            values,
-            {key: gradient for key, gradient in reached.items() if gradient is not None},
-            [pair for pair in zip(weights, found[len(leaves) :], strict=True) if pair[1] is not None],
-        )
-
-    def _carry_on(self, graph: Vectors, rows: int) -> None:
-        """Backpropagate the gradient at the vectors of the last batch into the encoder."""
-        first = len(self._reached) - 1
-        while tried(partial(self._spread, graph, first)) is None:
-            graph.clear()
-            self._parts.halve(rows)
-            # A pass that broke off has reached some weights and not others, so all batches go through again.
-            self._encoder.zero_grad(set_to_none=True)
-            first = 0
-
-    def _spread(self, graph: Vectors, first: int) -> bool:
-        """The same for all batches from this one on, from their graph or else in parts; then true."""
-        for batch, reached in self._reached[first:]:
-            parts = self._parts.of(_rows(batch)) if not graph else [slice(None)]
-            for part in parts:
-                with self.compiling():
-                    vectors = graph or self.encode(batch, part)  # (part, dim) each
-                    with self._compute.products():
-                        torch.autograd.backward(
-                            [vectors[key] for key in reached],
-                            [gradient[part] for gradient in reached.values()],
-                        )
-        return True
-
-
-def _rows(batch: Batch) -> int:
+def rows_of(batch: Batch) -> int:
     """How many rows of a batch this process encodes."""
     return len(next(iter(batch.views.values())))

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -130,7 +129,7 @@ class Fit:
         tracker: where metrics go; None in every process but the first.
         checkpoints: their folder; written by the first process alone.
         heartbeat: told of `step` whenever one is logged, scored or saved, and of `checkpoint` when it is.
-        tell_first: gets the values and batches of the first step, to say what the person should know of it.
+        tell_first: gets the values of the first step, to say what the person should know of it.
     """
 
     stepper: Stepper
@@ -143,7 +142,7 @@ class Fit:
     tracker: Tracker | None = None
     dev: Callable[[], dict[str, float]] = dict
     heartbeat: Callable[..., None] = lambda **_: None
-    tell_first: Callable[[Values, list[Batch]], None] = lambda *_: None
+    tell_first: Callable[[Values], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
                     _log.info("step %d of %d: %s", step, steps, note)
                 if step == 1:
                     with bar.paused():
-                        parts.tell_first(values, batches)
+                        parts.tell_first(values)
                 parts.heartbeat(step=step)
             bar.reach(step, note + _best(parts.selection))
             due, stopping = is_scored(step), parts.processes.any(stop.asked is not None)
@@ -239,7 +238,6 @@ def _score_and_save(
 ) -> None:
     """Score if that is due, and save; a score that a signal prevented is made up for after resuming."""
     is_scored = due and not stopping and _score(parts, step, stop)
-    _agree(parts)
     _save(parts, training, step, unscored=due and not is_scored)
     if stopping or (due and not is_scored):
         raise stop.fault()
@@ -269,14 +267,6 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
         if metric is not None:
             _log.info("step %d: %s %.2f%s", step, metric, value, best)
     return True
-
-
-def _agree(parts: Fit) -> None:
-    """Make the size of the parts equal on all processes for a checkpoint; memory may run out on one alone."""
-    own = parts.stepper.parts
-    size = parts.processes.least(own.size or sys.maxsize)
-    if size < sys.maxsize:
-        own.lower(size)
 
 
 def _save(parts: Fit, training: TrainingConfig, step: int, *, unscored: bool) -> None:

@@ -11,48 +11,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False)
-class Epoch:
-    """The batches of one epoch.
-
-    Args:
-        rows: of all batches, one batch after the other, int64, ``(kept,)``.
-        starts: batch ``i`` is ``rows[starts[i]:starts[i + 1]]``, int64, ``(batches + 1,)``.
-    """
-
-    rows: np.ndarray
-    starts: np.ndarray
-
-    @staticmethod
-    def even(order: np.ndarray, batch_size: int) -> "Epoch":
-        """Batches of `batch_size` neighbours; remaining rows are left out, unless there are no others."""
-        size = min(batch_size, len(order))
-        batches = len(order) // size
-        return Epoch(order[: batches * size], size * np.arange(batches + 1))
-
-    @staticmethod
-    def of(batches: Sequence[Sequence[int]]) -> "Epoch":
-        """Batches as they are."""
-        sizes = [len(batch) for batch in batches]
-        rows = np.fromiter((row for batch in batches for row in batch), np.int64, sum(sizes))  # (kept,)
-        return Epoch(rows, np.cumsum([0, *sizes]))
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def batch(self, place: int) -> np.ndarray:
-        """The rows of one batch, ``(batch,)``; a copy, because nobody may write into the epoch."""
-        return self.rows[self.starts[place] : self.starts[place + 1]].copy()
-
-    def stirred(self, seed: int, epoch: int) -> "Epoch":
-        """The same batches in a random order."""
-        # The 1 keeps these numbers apart from those of the shuffle of the rows.
-        order = np.random.default_rng(np.random.SeedSequence([seed, epoch, 1])).permutation(len(self))
-        sizes = np.diff(self.starts)  # (batches,)
-        rows = np.concatenate([self.rows[:0], *(self.batch(place) for place in order)])  # (kept,)
-        return Epoch(rows, np.cumsum([0, *sizes[order]]))
-
-
 def shuffled(rows: int, seed: int, epoch: int) -> np.ndarray:
     """The rows of an epoch in random order, ``(rows,)``."""
     return np.random.default_rng(np.random.SeedSequence([seed, epoch])).permutation(rows)
@@ -207,19 +165,14 @@ class Order:
       views.
     - `distinct`: a row that shares a text with another one of the batch waits for the next batch.
 
-    Rows that fill no batch are left out of that epoch. Another epoch leaves out others, because each
-    permutes anew and none sorts the rows that come last. These are:
-
-    - with neither of the last two options, the rest of ``rows / batch_size``;
-    - with them, the rows of the batch that is open at the end, and those that still wait. No batch has a
-      single row, unless `batch_size` or the data set has one: any two rows fit into `batch_tokens`.
-
-    A data set of fewer than `batch_size` rows that fills no batch is one batch, without the rows that share a
-    text with it.
+    Rows that fill no batch are left out of that epoch: the rest of ``rows / batch_size``, and with the last
+    two options the rows of the batch that is open at the end and those that still wait. Another epoch leaves
+    out others, because each permutes anew and none sorts the rows that come last. No batch has a single row,
+    unless `batch_size` or the data set has one: any two rows fit into `batch_tokens`. A data set of fewer
+    than `batch_size` rows that fills no batch is one batch, without the rows that share a text with it.
 
     With the last two options the number of batches of an epoch depends on its permutation. To place a step,
-    every epoch before it is made once, which takes about 1 s for a million rows; a run does that at its
-    start, when it counts its steps. Without them the number is known, and one epoch alone is made.
+    every epoch before it is made once, which takes about 1 s for a million rows.
 
     Args:
         rows: how many there are, >= 1.
@@ -274,18 +227,18 @@ class Order:
 
         A part that ends within a step ends with it; parts shorter than a step share one.
         """
-        found: set[int] = set()
+        marks: set[int] = set()
         epoch = 0
         while (begin := self._before(epoch)) < steps * self.accumulate:
             count = self._before(epoch + 1) - begin
             ends = [begin - (-part * count // per_epoch) for part in range(1, per_epoch + 1)]  # rounded up
-            found |= {-(-end // self.accumulate) for end in ends}
+            marks |= {-(-end // self.accumulate) for end in ends}
             epoch += 1
-        return frozenset(step for step in found if 0 < step <= steps)
+        return frozenset(step for step in marks if 0 < step <= steps)
 
     def left_out(self, epoch: int) -> int:
         """Rows that are in no batch of this epoch."""
-        return self.rows - len(_made(self, epoch).rows)
+        return self.rows - sum(map(len, _made(self, epoch)))
 
     @property
     def _per_epoch(self) -> int | None:
@@ -323,14 +276,13 @@ class Order:
 
     def _draw(self, number: int) -> Draw:
         epoch = self._epoch_of(number)
-        return Draw(number, epoch, _made(self, epoch).batch(number - self._before(epoch)))
+        rows = _made(self, epoch)[number - self._before(epoch)].copy()  # nobody may write into the epoch
+        return Draw(number, epoch, rows)
 
 
-@lru_cache(
-    maxsize=2
-)  # a step may reach into the next epoch; a million rows take too long to repeat every step
-def _made(order: Order, epoch: int) -> Epoch:
-    """The batches of an epoch."""
+@lru_cache(maxsize=2)  # a step may reach into the next epoch; to make one again at every step takes too long
+def _made(order: Order, epoch: int) -> list[np.ndarray]:
+    """The batches of an epoch, int64, ``(batch,)`` each."""
     rows = shuffled(order.rows, order.seed, epoch)  # (rows,)
     even, size = order._per_epoch is not None, order.batch_size
     grouped = order.batching == "length_grouped"
@@ -342,11 +294,17 @@ def _made(order: Order, epoch: int) -> Epoch:
         assert order.texts is not None
         rows = by_text(rows, order.texts[:, 0])
     if even:
-        found = Epoch.even(rows, size)
+        size = min(size, len(rows))
+        batches = [*rows[: len(rows) // size * size].reshape(-1, size)]
     else:
         texts = order.texts if order.distinct else None
         tokens = None if order.lengths is None else order.lengths.sum(axis=1)  # (rows,)
-        batches, begun = fill(rows, size, lengths=tokens, budget=order.batch_tokens, texts=texts)
-        small = not batches and order.rows < size and len(begun) >= min(2, order.rows)
-        found = Epoch.of([begun] if small else batches)
-    return found.stirred(order.seed, epoch) if grouped else found
+        full, begun = fill(rows, size, lengths=tokens, budget=order.batch_tokens, texts=texts)
+        if not full and order.rows < size and len(begun) >= min(2, order.rows):
+            full = [begun]
+        batches = [np.array(batch, dtype=np.int64) for batch in full]
+    if grouped:
+        # The 1 keeps these numbers apart from those of the shuffle of the rows.
+        random = np.random.default_rng(np.random.SeedSequence([order.seed, epoch, 1]))
+        batches = [batches[place] for place in random.permutation(len(batches))]
+    return batches

@@ -44,8 +44,6 @@ def options_problems(gpu: GpuConfig, training: TrainingConfig) -> list[str]:
     return found
 
 
-_BUCKET = 2**24  # numbers summed in one call, so that no copy of all gradients is made
-
 # A process that died is noticed by the launcher, in a second; one that waits may wait for hours of scoring.
 _PATIENCE = timedelta(days=30)
 
@@ -62,7 +60,7 @@ class Processes:
     would have: nothing is averaged. A weight of the loss sees all rows everywhere and has that gradient on
     every process already.
 
-    What they exchange beside tensors of the device (`any`, `least`, `share`, `differ`) goes over the CPU: it
+    What they exchange beside tensors of the device (`any`, `share`, `differ`) goes over the CPU: it
     waits for no kernel, and a process that waits for another, for hours where that one scores, sleeps.
     """
 
@@ -125,13 +123,11 @@ class Processes:
         if self.size == 1:
             return
         for weights, share in ((summed, 1), (equal, self.size)):
-            for bucket in _buckets([weight.grad for weight in weights if weight.grad is not None]):
-                flat = torch.cat([gradient.flatten() for gradient in bucket])  # (numbers,)
+            for gradient in (weight.grad for weight in weights if weight.grad is not None):
+                dense = gradient.contiguous()
                 with _together():
-                    distributed.all_reduce(flat)
-                parts = flat.div_(share).split([gradient.numel() for gradient in bucket])
-                for gradient, part in zip(bucket, parts, strict=True):
-                    gradient.copy_(part.view_as(gradient))
+                    distributed.all_reduce(dense)
+                gradient.copy_(dense / share)
 
     def any(self, flag: bool) -> bool:
         """Whether it is true on any process; collective, with the same answer on all."""
@@ -142,27 +138,13 @@ class Processes:
             distributed.all_reduce(found, op=distributed.ReduceOp.MAX)
         return bool(found)
 
-    def least(self, number: int) -> int:
-        """The smallest of the processes' numbers, below 2^63; collective, with the same answer on all."""
-        if self.size == 1:
-            return number
-        found = torch.tensor([number])  # (1,)
-        with _together():
-            distributed.all_reduce(found, op=distributed.ReduceOp.MIN)
-        return int(found)
-
     def share(self, numbers: list[float]) -> list[float]:
-        """The numbers of process 0 on all; those that the others pass are ignored."""
+        """The numbers of process 0 on all, which the others have as many of."""
         if self.size == 1:
             return numbers
-        count = torch.tensor([len(numbers)])  # (1,)
+        sent = torch.tensor(numbers, dtype=torch.float64)  # (numbers,)
         with _together():
-            distributed.broadcast(count, src=0)
-            sent = torch.zeros(int(count), dtype=torch.float64)  # (numbers,)
-            if self.rank == 0:
-                sent[:] = torch.tensor(numbers, dtype=torch.float64)
-            if len(sent):
-                distributed.broadcast(sent, src=0)
+            distributed.broadcast(sent, src=0)
         return sent.tolist()
 
     def differ(self, text: str) -> bool:
@@ -225,16 +207,3 @@ def _together() -> Iterator[None]:
                 exit_code=OUT_OF_MEMORY,
             ) from fault
         raise LostContact(f"another process of this run has ended or cannot be reached ({what})") from fault
-
-
-def _buckets(gradients: list[Tensor]) -> Iterable[list[Tensor]]:
-    """Neighbours of one type that together have `_BUCKET` numbers, unless one alone has more."""
-    bucket: list[Tensor] = []
-    for gradient in gradients:
-        full = sum(one.numel() for one in bucket) + gradient.numel() > _BUCKET
-        if bucket and (full or gradient.dtype != bucket[0].dtype):
-            yield bucket
-            bucket = []
-        bucket.append(gradient)
-    if bucket:
-        yield bucket

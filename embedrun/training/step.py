@@ -1,7 +1,8 @@
 """One optimizer step, and the refusal of one that is not finite."""
 
+import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import torch
@@ -15,10 +16,10 @@ from embedrun.errors import NON_FINITE, ConfigError, RunFailed
 from embedrun.files import Plain
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.training import gradient, sam
+from embedrun.training import gradient
 from embedrun.training.feed import Teachers
-from embedrun.training.gradient import Gradient
-from embedrun.training.memory import Parts, Unrepeatable, seeded
+from embedrun.training.gradient import Gradient, rows_of
+from embedrun.training.memory import Parts, ran_out, seeded
 from embedrun.training.processes import Processes
 
 _FUSED = ("cpu", "cuda")  # devices on which every torch that we support has the fused kernel
@@ -141,6 +142,55 @@ class Check:
         return False
 
 
+@contextlib.contextmanager
+def nearby(weights: Sequence[nn.Parameter], norm: Tensor, rho: float) -> Iterator[None]:
+    r"""Within it, the weights are moved to where the loss is highest nearby, to first order.
+
+    With the gradient :math:`g` of a step over all trained weights :math:`w`, they are :math:`w + \epsilon`,
+
+    .. math:: \epsilon = \rho \, \frac{g}{\lVert g \rVert_2},
+
+    and :math:`\epsilon = 0` where :math:`g = 0`. The gradient there, not that at :math:`w`, is what the
+    optimizer then uses at :math:`w`.
+
+    Source: Foret et al. 2021 (SAM), arXiv:2010.01412, Eq. 2 and 4 for p = 2, and Algorithm 1. All trained
+    weights are moved and count in the norm, biases and norms too; weight decay is not included.
+
+    Afterwards, also after an exception, every weight is bit-identical to what it was: a copy is kept, because
+    to add and to subtract would round twice.
+
+    Args:
+        weights: all that are trained; `grad` of each is its part of g, or None.
+        norm: of g, a scalar on their device; must be finite.
+        rho: how far to move, as a norm over all weights, > 0.
+    """
+    kept = [weight.detach().clone() for weight in weights]  # the shape of each weight
+    with torch.no_grad():
+        scale = torch.where(norm > 0, rho / norm, 0.0)  # scalar, left on the device
+        for weight in weights:
+            if weight.grad is not None:
+                weight.add_(weight.grad * scale)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, value in zip(weights, kept, strict=True):
+                weight.copy_(value)
+
+
+def problems(training: TrainingConfig, precision: str) -> list[str]:
+    """What keeps these options from being used together.
+
+    `precision` is the backbone's: `fp32`, `tf32`, `bf16`, `fp16`, or `auto`, which may become any of them.
+    """
+    if training.optimizer == "sam" and precision == "fp16":
+        return [
+            "training.optimizer: sam needs every gradient of a step, and fp16 skips steps that overflow; "
+            "choose gpu.precision bf16 or fp32, or optimizer=adamw"
+        ]
+    return []
+
+
 class Stepper:
     """Takes optimizer steps.
 
@@ -149,7 +199,7 @@ class Stepper:
     batch, because every loss compares the rows of its own batch only.
 
     With `training.optimizer=sam` every step has two gradients over the same batches with the same dropout:
-    at the weights, and then where the loss is highest nearby (:func:`~embedrun.training.sam.nearby`). AdamW
+    at the weights, and then where the loss is highest nearby (:func:`nearby`). AdamW
     takes the second, clipped. On several processes both are the gradient of all of them.
 
     The encoder is on its device. Loss terms with weights of their own are trained too. `teachers` are frozen
@@ -186,7 +236,7 @@ class Stepper:
 
     def _refuse(self) -> None:
         config, processes = self._config, self._processes.size
-        found = sam.problems(config, self._compute.precision)
+        found = problems(config, self._compute.precision)
         if self._compute.compile:
             found += gradient.problems(config, None, processes=processes)
         if not any(weight.requires_grad for weight in self._encoder.parameters()):
@@ -245,10 +295,8 @@ class Stepper:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         targets = [self._targets(batch) for batch in batches]
-        try:
-            values = self._gradients(batches, targets, watch)
-        except Unrepeatable:
-            values = self._gradients(batches, targets, watch)
+        while (values := self._tried(batches, targets, watch)) is None:
+            self.parts.halve(max(map(rows_of, batches)), processes=self._processes.size)
         values["lr"] = rate
         if self._check.usable(step, batches, values):
             norm = values.get("sam/gradient_norm_nearby", values["gradient_norm"])
@@ -283,20 +331,36 @@ class Stepper:
         self._gradient.unpadded = state.get("unpadded", False)
         self._check.skipped, self._check.in_a_row = state["skipped"], state["skipped_in_a_row"]
 
+    def _tried(
+        self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool
+    ) -> Values | None:
+        """Values of the step, whose gradient the weights then have; None where memory ran out.
+
+        Then nothing of the attempt is referenced any more: an exception keeps all of its frames while it is
+        handled, and every tensor in those.
+        """
+        try:
+            return self._gradients(batches, targets, watch)
+        except (RuntimeError, MemoryError) as fault:
+            if not ran_out(fault):
+                raise
+        self._gradient.begin()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()  # what is left over lies in pieces too small for another size
+        return None
+
     def _gradients(
         self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool
     ) -> Values:
         """Values of the step; afterwards the weights have the gradient that is to be taken."""
         if self._config.optimizer == "adamw":
             return self._pass(batches, targets, watch)
-        device = self._compute.device
-        state = sam.random_state(device)
-        values = self._pass(batches, targets, watch)
-        with sam.nearby(self._weights, torch.as_tensor(values["gradient_norm"]), self._config.sam_rho):
-            sam.put_back(state, device)
+        devices = [self._compute.device] if self._compute.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):  # the second pass then draws the same dropout again
+            values = self._pass(batches, targets, watch)
+        with nearby(self._weights, torch.as_tensor(values["gradient_norm"]), self._config.sam_rho):
             beside = self._pass(batches, targets, False)
-        nearby = {f"sam/{name}_nearby": beside[name] for name in ("loss", "gradient_norm")}
-        return {**values, **nearby}
+        return values | {f"sam/{name}_nearby": beside[name] for name in ("loss", "gradient_norm")}
 
     def _pass(self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool) -> Values:
         """One gradient of all batches on all processes, in place of any before it."""

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from embedrun.errors import ConfigError
@@ -52,17 +51,6 @@ def test_a_part_that_is_damaged_is_said_and_scored_again(tmp_path, capsys, conte
     path.write_bytes(content)
     assert list(kept.load()["sts"]) == ["sts12"]
     assert "its part is scored again" in capsys.readouterr().err
-
-
-def test_a_run_goes_on_with_the_model_that_it_began_with(tmp_path):
-    vectors = np.array([[3.0, 4.0], [0.0, 2.0]])
-    kept = Kept(tmp_path)
-    kept.hold_to(vectors)
-    kept.hold_to(vectors * 5 + 1e-6)  # scaled to length 1 they are the same
-    with pytest.raises(ConfigError, match="gives other vectors"):
-        kept.hold_to(np.array([[4.0, 3.0], [0.0, 2.0]]))
-    with pytest.raises(ConfigError, match="gives other vectors"):
-        kept.hold_to(np.ones((2, 3)))
 
 
 SENTEVAL = Scores(

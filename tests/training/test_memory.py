@@ -59,10 +59,8 @@ def test_parts_that_do_not_fit_are_halved_and_the_gradient_stays(call: int, whol
 
 def test_losses_that_do_not_fit_by_themselves_end_the_run():
     trial = Trial("raoe", 3)
-    trial.mix.forward = failing(trial.mix.forward, {1})  # type: ignore[method-assign]
-    with pytest.raises(
-        RunFailed, match=r"which compare 7 rows with each other; lower training\.batch_size"
-    ) as failure:
+    trial.mix.forward = failing(trial.mix.forward, range(1, 99))  # type: ignore[method-assign]
+    with pytest.raises(RunFailed, match=r"lower training\.batch_size where they need the room") as failure:
         trial.step()
     assert failure.value.exit_code == 6
 
@@ -100,18 +98,10 @@ def test_sam_begins_again_at_the_weights():
         assert_equal_gradients(sam(fail_backward(Trial("raoe"), call)).step(), expected, BAR)
 
 
-def test_no_more_rows_are_encoded_at_a_time_than_another_process_can(capsys):
-    found = Parts(8, seeded=True)
-    for size in (16, 8):
-        found.lower(size)
-    assert (found.size, capsys.readouterr().err) == (8, "")
-    found.lower(3)
-    assert found.size == 3
-    said = capsys.readouterr().err
-    assert said.startswith("warning: out of memory in another process: from here on 3 rows are encoded at")
-    whole = Parts(None, seeded=True)
-    whole.lower(4)
-    assert whole.size == 4
+def test_one_of_several_processes_ends_for_others_wait_for_it():
+    with pytest.raises(RunFailed, match=r"set training\.micro_batch_size=4 in a new run") as failure:
+        Parts(None, seeded=True).halve(8, processes=2)
+    assert failure.value.exit_code == 6
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from whole_step import Trial, assert_equal_gradients
 from embedrun.batch import Batch, Tokens, View
 from embedrun.config import TrainingConfig
 from embedrun.gpu import Compute
-from embedrun.training.sam import nearby
-from embedrun.training.step import Stepper
+from embedrun.training.step import Stepper, nearby
 
 CPU = Compute(torch.device("cpu"), "fp32")
 Surface = Callable[[Tensor, Tensor], Tensor]

@@ -76,7 +76,7 @@ def exit_code(fault: BaseException) -> int:
         return TERMINATED if isinstance(fault, Terminated) else INTERRUPTED
     if is_full(fault):
         return DISK
-    if isinstance(fault, MemoryError) or type(fault).__name__ == "OutOfMemoryError":
+    if is_out_of_memory(fault):
         return OUT_OF_MEMORY
     return UNEXPECTED
 
@@ -88,6 +88,24 @@ def is_full(fault: BaseException) -> bool:
     # safetensors reports a failed write under a type of its own, with the number in its text only.
     said = re.search(r"\(os error (\d+)\)", str(fault)) if type(fault).__name__ == "SafetensorError" else None
     return said is not None and int(said[1]) in _NO_SPACE
+
+
+# Of torch's allocator on a CPU, and of CUDA's libraries, NCCL among them, which ask for memory of their own.
+_NO_MEMORY = (
+    "DefaultCPUAllocator",
+    "can't allocate memory",
+    "not enough memory",
+    "CUDA error: out of memory",
+    "Cuda failure 2 'out of memory'",
+    "_STATUS_ALLOC_FAILED",
+)
+
+
+def is_out_of_memory(fault: BaseException) -> bool:
+    """Whether a failure is due to lack of memory, of a device or of the machine."""
+    if isinstance(fault, MemoryError) or type(fault).__name__ == "OutOfMemoryError":  # torch's
+        return True
+    return isinstance(fault, RuntimeError) and any(text in str(fault) for text in _NO_MEMORY)
 
 
 def install_extra(extra: str) -> str:

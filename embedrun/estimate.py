@@ -26,7 +26,7 @@ from embedrun.loss.terms import Pass
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER
 from embedrun.prompt import Prompt, in_training, in_use, of
 from embedrun.rows import MASKED, Rows, texts_at
-from embedrun.training.memory import seeded
+from embedrun.training.gradient import seeded
 from embedrun.training.order import Order
 
 _NO_LIMIT = 512  # tokens taken for a model that reads texts of any length

@@ -1,6 +1,6 @@
 """What trains: encoder, losses, rows as tokens, and their order, from a plan."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,6 @@ from embedrun.loss.terms import Pass
 from embedrun.prompt import in_training, in_use
 from embedrun.rows import Rows, numbered_negatives
 from embedrun.training.feed import Feed, Teachers, order_of
-from embedrun.training.loop import scored
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes, compared
 from embedrun.training.step import Stepper
@@ -46,8 +45,7 @@ def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -
     encoder = Encoder.build(
         config.backbone, config.pooling, seed=config.seed, vocabulary_texts=rows.sentences
     ).to(compute.device)
-    own = config.dataset.get("prompts") or {}
-    prompts = in_training(encoder.prompt, own, views_of(plan.dataset))
+    prompts = in_training(encoder.prompt, config.dataset.get("prompts") or {}, views_of(plan.dataset))
     encoder.score_at(config.evaluation.max_length, trained=config.backbone.max_length)
     encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
     _check_views(losses.passes.values(), encoder.backbone.max_length)
@@ -108,23 +106,11 @@ def announcement(
             f"{training.batch_size} rows of a batch only, not all "
             f"{training.batch_size * training.accumulate} of a step"
         )
-    if training.patience is not None:
-        lines += _too_few_scores(
-            training.patience, sum(map(scored(order, training, steps), range(1, steps + 1))), steps
-        )
     if rows.masked is not None:
         usable = int(rows.targets["maskable"].sum())
         share = 100 * usable / len(rows)
         lines.append(f"{usable:,} of {len(rows):,} sentences ({share:.1f} %) are long enough to be masked")
     return lines
-
-
-def _too_few_scores(patience: int, scores: int, steps: int) -> list[str]:
-    """A warning where no run can stop early: the first score is the best so far, the last at the end."""
-    if scores > patience + 1:
-        return []
-    there = f"is {scores} dev score" if scores == 1 else f"are {scores} dev scores"
-    return [f"warning: training.patience: there {there} in these {steps:,} steps, too few for early stopping"]
 
 
 def _check_views(passes: Iterable[Pass], longest: int) -> None:
@@ -151,12 +137,12 @@ def _mask(rows: Rows, encoder: Encoder) -> str:
 
 def _teachers(config: TrainConfig, feed: Feed, compute: Compute) -> Teachers:
     training = config.training
-    encoders: Sequence[Encoder] = [
+    encoders = [
         Encoder.build(
-            BackboneConfig(name=one.name, revision=one.revision, max_length=one.max_length),
-            PoolingConfig(name=one.pooling, first_layer=one.first_layer),
+            BackboneConfig(name=teacher.name, revision=teacher.revision, max_length=teacher.max_length),
+            PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer),
             seed=config.seed,
         ).to(compute.device)
-        for one in training.teachers or ()
+        for teacher in training.teachers or ()
     ]
     return Teachers(encoders, feed.texts, in_memory=training.teacher_vectors == "memory")

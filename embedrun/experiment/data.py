@@ -18,7 +18,7 @@ from embedrun.experiment.plan import (
     TrainPlan,
     plan_evaluate,
     plan_train,
-    takes_dev,
+    ways_to_dev,
     without_dev,
 )
 from embedrun.family import code_of, family_name
@@ -75,6 +75,9 @@ def _of(folder: Path) -> str:
     return own if base is None else f"{own} on {_of(base)}"
 
 
+_GROUPS = ("training", "backbone")  # of a configuration that has not been checked
+
+
 class Fingerprints:
     """Reads each choice of data, and each of models, once.
 
@@ -88,11 +91,12 @@ class Fingerprints:
     def of(self, command: str, plain: Plain) -> dict[str, str]:
         """By split, model and code; without what is missing or faulty, which the run reports."""
         plan = cache(partial(plan_evaluate if command == "evaluate" else plan_train, plain))
-        training, backbone = _group(plain, "training"), _group(plain, "backbone")
+        groups = {name: plain[name] if isinstance(plain.get(name), Mapping) else {} for name in _GROUPS}
+        training, backbone = groups.values()
         rows = [*map(plain.get, ("dataset", "evaluation", "data_dir"))]
         rows += map(training.get, ("dev", "dev_tasks"))
-        names = [backbone.get("name"), backbone.get("revision"), plain.get("model"), plain.get("revision")]
-        models = [*names, training.get("teachers")]
+        models = [*map(backbone.get, ("name", "revision")), *map(plain.get, ("model", "revision"))]
+        models.append(training.get("teachers"))
         read = self._once(_rows, [command, *rows], plan) | self._once(_models, [command, *models], plan)
         return read | code_of(plain)
 
@@ -112,11 +116,6 @@ class Fingerprints:
                     raise
                 self._known[known] = {}
         return self._known[known]
-
-
-def _group(plain: Plain, name: str) -> Plain:
-    found = plain.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _models(plan: TrainPlan | EvaluatePlan) -> dict[str, str]:
@@ -226,30 +225,14 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     if held_out is None or held_out.dev is None:
         if unselected := without_dev(plan.config, plan.dataset):
             raise ConfigError(unselected)
-        reason = _unranked(plan) if held_out is None else f"no dev rows, {held_out.reason}"
-        return Divided(every, train, None, LAST, _last(plan, reason))
+        said = "the last checkpoint is kept"
+        if plan.config.training.dev != "none":
+            reason = "none of these pairs can be ranked" if held_out is None else held_out.reason
+            said += f", without dev rows ({reason}); {ways_to_dev(plan.config, plan.dataset)} gives them"
+        return Divided(every, train, None, LAST, said)
     what = f"{held_out.rows:,} of {len(every):,} training rows"
     said = (
         f"{what} are held out to pick the checkpoint, by dataset.split_seed={seed}; they share no text with "
-        f"the others. To choose: {_CHOICES}"
+        "the others. To choose: dataset.dev=FILE, 'dataset.split={train: 0.9, dev: 0.1}' or training.dev=none"
     )
     return Divided(every, train, held_out.dev, f"{what}, held out", said)
-
-
-_CHOICES = "dataset.dev=FILE, 'dataset.split={train: 0.9, dev: 0.1}' or training.dev=none"
-
-
-def _unranked(plan: TrainPlan) -> str:
-    if plan.config.training.dev == "none":
-        return "training.dev=none"
-    what = "texts" if plan.dataset.form == "text" else "pairs without a score or label"
-    return f"no dev rows, and {what} cannot be ranked"
-
-
-def _last(plan: TrainPlan, reason: str) -> str:
-    kept = f"{reason}: the last checkpoint is kept"
-    if plan.config.training.dev == "none":
-        return kept
-    others = "training.dev=stsb takes those of STS-B"
-    own = "dataset.dev=FILE gives dev rows, " if takes_dev(plan.config, plan.dataset) else ""
-    return f"{kept}; {own}{others}"

@@ -273,7 +273,7 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
         cross_check(checker, config, here=here)
     if config is None or dataset is None:
         raise checker.refusal()
-    dev, holds_out = _selecting(config.training.dev, config, dataset)
+    dev, holds_out = _selecting(config, dataset)
     if dev is None and not holds_out:
         checker.problems += without_dev(config, dataset)
     if checker.problems:
@@ -281,11 +281,9 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
     return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, holds_out)
 
 
-def _selecting(rule: str, config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
-    """The data set whose dev split selects, and whether training rows are held out to select.
-
-    `rule` is `training.dev`.
-    """
+def _selecting(config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
+    """The data set whose dev split selects, and whether training rows are held out to select."""
+    rule = config.training.dev
     if rule in ("stsb", "none"):
         return (Stsb() if rule == "stsb" else None), False
     if graded(dataset, "dev"):
@@ -295,15 +293,12 @@ def _selecting(rule: str, config: TrainConfig, dataset: DataSet) -> tuple[DataSe
     return None, is_ranked(dataset.form, dataset.targets)
 
 
-def takes_dev(config: TrainConfig, dataset: DataSet) -> bool:
-    """Whether a file given as `dataset.dev` would select: it is read by the columns of the training pairs."""
-    ranked = dataset.form != "pair" or is_ranked(dataset.form, dataset.targets)
-    return is_own(config.dataset) and ranked and config.training.dev != "none"
-
-
 def ways_to_dev(config: TrainConfig, dataset: DataSet) -> str:
     """What to type for dev rows where there are none."""
-    return f"{'dataset.dev=FILE, or ' if takes_dev(config, dataset) else ''}training.dev=stsb"
+    # A dev file is read by the columns of the training pairs, so that only scored ones do.
+    ranked = dataset.form != "pair" or is_ranked(dataset.form, dataset.targets)
+    takes_file = is_own(config.dataset) and ranked and config.training.dev != "none"
+    return f"{'dataset.dev=FILE, or ' if takes_file else ''}training.dev=stsb"
 
 
 def without_dev(config: TrainConfig, dataset: DataSet) -> list[str]:
@@ -311,12 +306,11 @@ def without_dev(config: TrainConfig, dataset: DataSet) -> list[str]:
     training = config.training
     if training.select_by is not None and training.dev_tasks:
         return []  # one of these may be it
-    asked = {"select_by": training.select_by, "patience": training.patience}
     return [
         f"training.{name}: needs a dev score, and there are no dev rows; give "
         f"{ways_to_dev(config, dataset)}, or leave {name} out"
-        for name, value in asked.items()
-        if value is not None
+        for name in ("select_by", "patience")
+        if getattr(training, name) is not None
     ]
 
 
@@ -362,8 +356,8 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
             )
     if checker.problems or config is None:
         raise checker.refusal()
-    asked = config.evaluation.max_length or config.max_length
-    config = replace(config, evaluation=replace(config.evaluation, max_length=asked))
+    length = config.evaluation.max_length or config.max_length
+    config = replace(config, evaluation=replace(config.evaluation, max_length=length))
     return EvaluatePlan(config, dataset, tasks, seen)
 
 

@@ -1,5 +1,6 @@
 """Rows to batches of token ids and targets, in the order asked for, with the vectors of teachers."""
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
@@ -134,9 +135,6 @@ def _seeds(what: str, rows: np.ndarray) -> Tensor:
     return torch.from_numpy(rows.astype(np.int64)) * 0x5851F42D4C957F2D + base  # wraps around
 
 
-_SHOWN = 60  # letters of a text
-
-
 def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, processes: int = 1) -> Order:
     """The batches of a run; `seed` is that of the permutations.
 
@@ -147,8 +145,15 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
     grouped, budget = training.batching == "length_grouped", training.batch_tokens
     lengths = feed.lengths if grouped or budget is not None else None  # (rows, passes)
     if budget is not None and lengths is not None:
+        # A batch may have to hold the longest of these.
         least = min(max(2, processes), training.batch_size, len(rows))
-        _check_lengths(rows, lengths.sum(axis=1), budget, least=least)
+        longest = np.argsort(-lengths.sum(axis=1), kind="stable")[:least]  # (least,)
+        if (together := int(lengths[longest].sum())) > budget:
+            raise ConfigError(
+                f"training.batch_tokens: a batch has {least} rows or more, and the longest {least} (first "
+                f"training row {longest[0]:,}, counted from 0) have {together:,} tokens over all views, more "
+                f"than {budget:,}; raise it to {together:,} or more, or lower backbone.max_length"
+            )
     order = Order(
         len(rows),
         training.batch_size,
@@ -168,23 +173,6 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
             "equal texts; lower training.batch_size, or leave it false"
         )
     return order
-
-
-def _check_lengths(rows: Rows, lengths: np.ndarray, budget: int, *, least: int) -> None:
-    """Refuse a budget too small for the longest `least` rows, which a batch may have to hold."""
-    longest = np.argsort(-lengths, kind="stable")[:least]  # (least,)
-    together = int(lengths[longest].sum())
-    if together > budget:
-        text = next(iter(rows.texts.values()))[int(longest[0])]
-        raise ConfigError(
-            f"training.batch_tokens: a batch has {least} rows or more, and the longest {least} (first "
-            f"training row {longest[0]:,}, counted from 0, {_short(text)}) have {together:,} tokens over all "
-            f"views, more than {budget:,}; raise it to {together:,} or more, or lower backbone.max_length"
-        )
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 class Teachers:
@@ -217,14 +205,10 @@ class Teachers:
         return self._encode(texts_at(self._texts, index.tolist()), show=False)
 
     def _encode(self, texts: list[str], *, show: bool) -> Tensor:
-        found = torch.zeros(
-            len(texts), len(self.dims), max(self.dims, default=0)
-        )  # (texts, teachers, widest)
+        shape = len(texts), len(self.dims), max(self.dims, default=0)
+        vectors = torch.zeros(shape)  # (texts, teachers, widest)
         for place, encoder in enumerate(self._encoders):
-            if show:
-                with Progress("teacher", len(texts), "texts") as bar:
-                    part = encoder.encode(texts, progress=lambda done, total, bar=bar: bar.reach(done))
-            else:
-                part = encoder.encode(texts)
-            found[:, place, : encoder.dim] = torch.from_numpy(part)
-        return found
+            with Progress("teacher", len(texts), "texts") if show else contextlib.nullcontext() as bar:
+                reach = None if bar is None else lambda done, _, bar=bar: bar.reach(done)
+                vectors[:, place, : encoder.dim] = torch.from_numpy(encoder.encode(texts, progress=reach))
+        return vectors

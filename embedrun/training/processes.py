@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, distributed
 
 from embedrun.config import GpuConfig, TrainingConfig
-from embedrun.errors import OUT_OF_MEMORY, ConfigError, RunFailed
-from embedrun.training.memory import ran_out
+from embedrun.errors import OUT_OF_MEMORY, ConfigError, RunFailed, is_out_of_memory
 
 _ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 
@@ -201,7 +200,7 @@ def _together() -> Iterator[None]:
         # gloo says "[/where/it/was/built/pair.cc:553] Connection closed by peer [127.0.0.1]:2039." and more
         # sentences, advice to whoever wrote the program.
         what = re.sub(r"^\[\S*\] ", "", str(fault).partition("\n")[0]).partition(". ")[0]
-        if ran_out(fault):
+        if is_out_of_memory(fault):
             raise RunFailed(
                 f"out of memory between the processes ({what}); lower training.batch_size",
                 exit_code=OUT_OF_MEMORY,

@@ -12,14 +12,12 @@ from embedrun.backbone import pretrained
 from embedrun.batch import Batch, sent
 from embedrun.config import TrainingConfig
 from embedrun.encoder import Encoder
-from embedrun.errors import NON_FINITE, ConfigError, RunFailed
+from embedrun.errors import NON_FINITE, ConfigError, RunFailed, is_out_of_memory
 from embedrun.files import Plain
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.training import gradient
 from embedrun.training.feed import Teachers
-from embedrun.training.gradient import Gradient, rows_of
-from embedrun.training.memory import Parts, ran_out, seeded
+from embedrun.training.gradient import Gradient, Parts, rows_of, seeded
 from embedrun.training.processes import Processes
 
 _FUSED = ("cpu", "cuda")  # devices on which every torch that we support has the fused kernel
@@ -235,18 +233,12 @@ class Stepper:
             pretrained.enable(encoder.backbone.model)
 
     def _refuse(self) -> None:
-        config, processes = self._config, self._processes.size
-        found = problems(config, self._compute.precision)
-        if self._compute.compile:
-            found += gradient.problems(config, None, processes=processes)
+        """What is known of a model and a device alone; the options were held against each other before."""
+        found = problems(self._config, self._compute.precision)
         if not any(weight.requires_grad for weight in self._encoder.parameters()):
             found.append(
                 "backbone: none of its weights can be trained; give it an adapter with "
                 "'backbone.adapter={}', or name a model whose weights are not frozen"
-            )
-        if (config.micro_batch_size is not None or processes > 1) and not self.parts.seeded:
-            found.append(
-                "training.seeded_dropout: a batch in parts or on several processes needs it; leave it null"
             )
         if found:
             raise ConfigError(found)
@@ -342,7 +334,7 @@ class Stepper:
         try:
             return self._gradients(batches, targets, watch)
         except (RuntimeError, MemoryError) as fault:
-            if not ran_out(fault):
+            if not is_out_of_memory(fault):
                 raise
         self._gradient.begin()
         if torch.cuda.is_initialized():

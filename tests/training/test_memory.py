@@ -7,9 +7,8 @@ import pytest
 import torch
 from whole_step import Trial, assert_equal_gradients
 
-from embedrun.errors import RunFailed
-from embedrun.training import memory
-from embedrun.training.memory import Parts, ran_out
+from embedrun.errors import RunFailed, is_out_of_memory
+from embedrun.training.gradient import Parts
 
 BAR = 1e-12
 ON_A_CPU = (
@@ -75,13 +74,11 @@ def test_with_one_row_at_a_time_the_run_ends_and_says_what_helps():
 
 
 @pytest.mark.parametrize("fail", [fail_encoding, fail_backward])
-def test_dropout_that_cannot_be_repeated_follows_seeds_from_then_on(fail, whole, monkeypatch, capsys):
-    logged: list[str] = []
-    monkeypatch.setattr(memory._log, "warning", lambda _, text: logged.append(text))
+def test_dropout_that_cannot_be_repeated_follows_seeds_from_then_on(fail, whole, caplog, capsys):
     trial = fail(Trial("raoe", None), 1)
     assert_equal_gradients(trial.step(), whole, BAR)  # which has seeds from the start
     assert trial.stepper.state()["seeded_dropout"] is True
-    (warning,) = logged
+    (warning,) = caplog.messages
     assert warning.startswith("out of memory: from here on 3 rows are encoded at a time")
     assert warning.endswith("from here on (training.seeded_dropout)")
     assert capsys.readouterr().err == f"warning: {warning}\n"
@@ -115,4 +112,4 @@ def test_one_of_several_processes_ends_for_others_wait_for_it():
     ],
 )
 def test_what_counts_as_out_of_memory(fault: Exception, expected: bool):
-    assert ran_out(fault) is expected
+    assert is_out_of_memory(fault) is expected

@@ -26,6 +26,6 @@ def main(argv: Sequence[str]) -> int:
 
 def _check(config: Plain) -> None:
     """Refuse a job of a multirun that cannot run."""
-    from embedrun.curation.annotation.annotate import plan_annotate
+    from embedrun.curation.annotate import plan_annotate
 
     plan_annotate(config)

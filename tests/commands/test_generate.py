@@ -9,10 +9,10 @@ import pytest
 from chat_server import ChatServer, Reply, serving
 
 from embedrun.commands.generate import main
-from embedrun.curation.generation import generate as generation
-from embedrun.curation.generation import plan
-from embedrun.curation.generation.generate import run
-from embedrun.curation.generation.llm import Responses
+from embedrun.curation import generate as generation
+from embedrun.curation import plan
+from embedrun.curation.generate import run
+from embedrun.curation.llm import Responses
 from embedrun.errors import ConfigError, DataError
 
 KEY = "sk-canary-0123456789"

@@ -6,7 +6,7 @@ from typing import NoReturn
 import openai
 
 from embedrun.console import clean
-from embedrun.curation.generation.llm import Answer
+from embedrun.curation.llm import Answer
 from embedrun.errors import DataError
 
 _PATH = "/chat/completions"

@@ -34,7 +34,7 @@ from embedrun.files import (
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
-    from embedrun.curation.collection.pairs import Pair
+    from embedrun.curation.pairs import Pair
 
 FOLDER = "github_issues"
 _SETTINGS, _PROVENANCE, _REPOSITORIES = "collect.json", "provenance.json", "repositories"
@@ -151,8 +151,8 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
 def _collect(plan: CollectPlan) -> None:
     """Read the repositories that were not read yet, make pairs, and write them."""
     try:
-        from embedrun.curation.collection.github import connect, fetch, find, load
-        from embedrun.curation.collection.pairs import make_pairs
+        from embedrun.curation.github import connect, fetch, find, load
+        from embedrun.curation.pairs import make_pairs
     except ImportError as fault:
         raise ConfigError(f"collect needs PyGithub ({fault}); {install_extra('collect')}") from fault
 
@@ -207,7 +207,7 @@ def _write(
 
     `files` are of the repositories; `counts` are what was found and left out in each.
     """
-    from embedrun.curation.collection.github import load_texts
+    from embedrun.curation.github import load_texts
 
     if plan.tokenizer is None:
         unit, count = "words", lambda texts: [len(text.split()) for text in texts]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
-from embedrun.curation.generation.answers import Sifted, distinct, of_rows, sift
-from embedrun.curation.generation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
-from embedrun.curation.generation.plan import GeneratePlan, make, missing, plan_generate, unguarded
+from embedrun.curation.answers import Sifted, distinct, of_rows, sift
+from embedrun.curation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
+from embedrun.curation.plan import GeneratePlan, make, missing, plan_generate, unguarded
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import skip_warning, write_skipped
 from embedrun.family import family_name

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from embedrun.curation.collection.github import Repository
-from embedrun.curation.collection.pairs import Pair, make_pairs
+from embedrun.curation.github import Repository
+from embedrun.curation.pairs import Pair, make_pairs
 from embedrun.errors import DataError
 
 NONE = {"dev": 0, "test": 0}

@@ -19,8 +19,8 @@ from embedrun import gpu
 from embedrun.config import AnnotateConfig, MiningConfig
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
-from embedrun.curation.annotation.output import PROVENANCE, list_skipped
-from embedrun.curation.annotation.teachers import check_finite, load, prompt_problem, prompted
+from embedrun.curation.output import PROVENANCE, list_skipped
+from embedrun.curation.teachers import check_finite, load, prompt_problem, prompted
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import DataError, install_extra

@@ -11,7 +11,7 @@ from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, LlmConfig
 from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_problem
-from embedrun.curation.generation.llm import Llm
+from embedrun.curation.llm import Llm
 from embedrun.dataset import views_of
 from embedrun.errors import DataError, install_extra
 from embedrun.family import build, family_name, without
@@ -177,7 +177,7 @@ def make(config: GenerateConfig) -> list[Llm]:
 def _local(config: GenerateConfig, llm: LlmConfig) -> Llm:
 
     from embedrun import backbone
-    from embedrun.curation.generation.local import LocalLlm
+    from embedrun.curation.local import LocalLlm
 
     compute = gpu.start(config.gpu)
     name = llm.name or ""
@@ -196,7 +196,7 @@ def _local(config: GenerateConfig, llm: LlmConfig) -> Llm:
 
 
 def _http(config: GenerateConfig, llm: LlmConfig) -> Llm:
-    from embedrun.curation.generation.http import HttpLlm
+    from embedrun.curation.http import HttpLlm
 
     return HttpLlm(
         url=llm.url or "",

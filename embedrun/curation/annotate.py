@@ -9,10 +9,9 @@ from embedrun import gpu
 from embedrun.blocks import Shard
 from embedrun.config import AnnotateConfig, AnnotatorConfig, Checker, nearest
 from embedrun.console import Progress, aligned, clean, say
-from embedrun.curation import folder
-from embedrun.curation.annotation import mining
-from embedrun.curation.annotation.output import BY_LABEL, PROVENANCE, SCORED, Parts, list_skipped, merge
-from embedrun.curation.annotation.teachers import (
+from embedrun.curation import folder, mining
+from embedrun.curation.output import BY_LABEL, PROVENANCE, SCORED, Parts, list_skipped, merge
+from embedrun.curation.teachers import (
     encoding,
     identity,
     load,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import read_config
 from embedrun.backbone.pretrained import quiet, unreadable
-from embedrun.curation.generation.llm import Answer
+from embedrun.curation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
 from embedrun.store import sha256
 

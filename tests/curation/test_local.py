@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.curation.generation.local import LocalLlm
+from embedrun.curation.local import LocalLlm
 
 WORDS = ["<pad>", "</s>", "1.", "2.", "cat", "dog", "sits", "runs", "\n"]
 

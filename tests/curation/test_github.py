@@ -9,8 +9,8 @@ from github_server import GitHub, issue, pull, running
 
 pytest.importorskip("github")
 
-from embedrun.curation.collection import github
-from embedrun.curation.collection.github import Repository, connect, fetch, find, load, load_texts
+from embedrun.curation import github
+from embedrun.curation.github import Repository, connect, fetch, find, load, load_texts
 from embedrun.errors import DataError
 
 FILE = Path("o/r.jsonl.gz")

@@ -21,7 +21,7 @@ from github.Repository import Repository as Remote
 from requests import RequestException
 
 from embedrun.console import duration
-from embedrun.curation.collection.claims import Reference, claims, references
+from embedrun.curation.claims import Reference, claims, references
 from embedrun.errors import DataError
 from embedrun.files import Plain, whole_file
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from embedrun.config.check import nearest
 from embedrun.console import clean
-from embedrun.curation.generation.llm import SCORES, Answer
+from embedrun.curation.llm import SCORES, Answer
 from embedrun.errors import DataError
 from embedrun.files import Plain
 from embedrun.rows import Rows, views_of_form

@@ -2,12 +2,12 @@
 
 import pytest
 
-from embedrun.curation.generation.answers import (
+from embedrun.curation.answers import (
     of_rows,
     parse,
     sift,
 )
-from embedrun.curation.generation.llm import Answer
+from embedrun.curation.llm import Answer
 from embedrun.errors import DataError
 from embedrun.rows import Rows
 

@@ -10,7 +10,7 @@ import torch
 from minilm import minilm_folder
 
 from embedrun.config import AnnotatorConfig, MiningConfig
-from embedrun.curation.annotation.mining import mine, positive_pairs
+from embedrun.curation.mining import mine, positive_pairs
 from embedrun.encoder import Encoder
 from embedrun.rows import Rows
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from embedrun.curation.generation.llm import Answer, Responses, ask_all, prompt
+from embedrun.curation.llm import Answer, Responses, ask_all, prompt
 from embedrun.errors import DataError
 
 

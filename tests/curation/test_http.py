@@ -6,8 +6,8 @@ import time
 import pytest
 from chat_server import ChatServer, Reply, serving
 
-from embedrun.curation.generation.http import HttpLlm
-from embedrun.curation.generation.llm import Answer
+from embedrun.curation.http import HttpLlm
+from embedrun.curation.llm import Answer
 from embedrun.errors import DataError
 
 KEY = "sk-canary-0123456789"

@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.curation.generation.plan import plan_generate
+from embedrun.curation.plan import plan_generate
 from embedrun.errors import ConfigError
 
 LOCAL = {"kind": "local", "name": "x"}

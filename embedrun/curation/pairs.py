@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from embedrun.curation.collection.github import Repository
+from embedrun.curation.github import Repository
 from embedrun.errors import DataError
 
 SPLITS = ("train", "dev", "test")

@@ -9,7 +9,7 @@ import numpy as np
 from embedrun import plot
 from embedrun.blocks import Shard
 from embedrun.console import say
-from embedrun.curation.annotation.teachers import Encode, average, similarities
+from embedrun.curation.teachers import Encode, average, similarities
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import DataError
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped

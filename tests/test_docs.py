@@ -19,7 +19,7 @@ from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Request
 from embedrun.curation.annotate import plan_annotate
 from embedrun.curation.collect import plan_collect
-from embedrun.curation.plan import plan_generate
+from embedrun.curation.generate import plan_generate
 from embedrun.evaluation.mteb import Mteb
 from embedrun.experiment.plan import plan_evaluate, plan_train
 

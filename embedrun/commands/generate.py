@@ -25,6 +25,6 @@ def main(argv: Sequence[str]) -> int:
 
 def _check(config: Plain) -> None:
     """Refuse a job of a multirun that cannot run."""
-    from embedrun.curation.plan import plan_generate
+    from embedrun.curation.generate import plan_generate
 
     plan_generate(config)

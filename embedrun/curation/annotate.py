@@ -125,7 +125,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if config.mode == "mine":
         return mining.run(config, rows, teachers, output)
     settings = settings_of(rows, config.block_rows, teachers)
-    folder.check(output, settings, _SETTINGS, kept="parts", reusable=False)
+    folder.check(output, settings, _SETTINGS, kept="parts")
     if (output / PROVENANCE).is_file() and (output / SCORED).is_file():
         say(f"{output}: already complete, nothing to encode")
         return _report(output)

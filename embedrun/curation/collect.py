@@ -87,7 +87,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
         "seed": config.seed,
         "tokenizer": None if tokenizer is None else sha256(tokenizer),
     }
-    folder.check(output := expanded(config.output), settings, _SETTINGS, kept=_REPOSITORIES, reusable=True)
+    folder.check(output := expanded(config.output), settings, _SETTINGS, kept=_REPOSITORIES)
     return CollectPlan(config, output, settings, tokenizer)
 
 

@@ -7,11 +7,10 @@ from embedrun.errors import ConfigError
 from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json
 
 
-def check(output: Path, settings: Plain, name: str, *, kept: str, reusable: bool) -> None:
+def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
     """Refuse a folder of other files, or of work with other settings; nothing is written.
 
-    `name` is the file that the settings stand in; the folder `kept` of what is done may be there before it,
-    and is `reusable` with other settings or not.
+    `name` is the file that the settings stand in; the folder `kept` of what is done may be there before it.
 
     Raises:
         ConfigError: naming what is there.
@@ -20,18 +19,17 @@ def check(output: Path, settings: Plain, name: str, *, kept: str, reusable: bool
     if output.exists() and not output.is_dir():
         raise ConfigError(f"output: {str(output)!r} is a file; give a folder")
     path = output / name
-    if not path.is_file():
-        refuse_unwritable("output", output)
-        others = sorted(entry.name for entry in output.iterdir()) if output.is_dir() else []
-        if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
-            raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
+    if path.is_file():
+        if changed := differing(settings, read(path)):
+            raise ConfigError(
+                f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
+                f"folder (what is kept in {output / kept} and fits is not done again if it is copied there)"
+            )
         return
-    if changed := differing(settings, read(path)):
-        reuse = f"; what a copy of {output / kept} in it holds is not asked for again" if reusable else ""
-        raise ConfigError(
-            f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
-            f"folder{reuse}"
-        )
+    refuse_unwritable("output", output)
+    others = sorted(entry.name for entry in output.iterdir()) if output.is_dir() else []
+    if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
+        raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
 
 
 def read(path: Path) -> Plain:

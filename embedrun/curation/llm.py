@@ -1,15 +1,16 @@
-"""What a language model is asked, what it answers, and where answers are stored."""
+"""What a language model is asked, one behind a server, and the answers that are kept."""
 
 import contextlib
-import hashlib
 import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
+from embedrun.console import clean
+from embedrun.errors import DataError
 from embedrun.files import Plain, to_json_line
 
 
@@ -27,27 +28,22 @@ class Answer:
 
 
 class Llm(Protocol):
-    """A language model."""
+    """A language model.
+
+    `settings` are all that decides an answer: plain data without a secret or a path of this machine.
+    """
 
     label: str  # its name in the `llm` column
+    settings: Plain
     together: int  # prompts that one `ask` takes
     parallel: int  # calls of `ask` that may run at once
 
-    @property
-    def settings(self) -> Plain:
-        """All that decides an answer: plain data without a secret or a path of this machine."""
-        ...
-
     def ask(self, prompts: Sequence[str]) -> list[Answer]:
-        """The answers to at most `together` prompts, in their order.
-
-        Raises:
-            DataError: if they cannot be had.
-        """
+        """The answers to at most `together` prompts, in their order; DataError if they cannot be had."""
         ...
 
     def close(self) -> None:
-        """Free the memory it takes; a later `ask` loads it again."""
+        """Free what it takes."""
         ...
 
 
@@ -63,8 +59,6 @@ TEMPLATES = {
         "antonym sentences of a given input sentence. Input sentence: {text}. Output:"
     ),
 }
-# The score of a pair of the input sentence and what the prompt of that kind gave.
-SCORES = {"positive": 1, "negative": 0}
 
 
 def prompt(kind: str, text: str, size: int) -> str:
@@ -75,16 +69,113 @@ def prompt(kind: str, text: str, size: int) -> str:
     return TEMPLATES[kind].format(size=size, text=text)
 
 
-class Responses:
-    """Answers by model, its settings and the prompt, as JSON Lines in a folder.
+_PATH = "/chat/completions"
+_SHOWN = 300  # characters of a server's own words
+# Error codes by which an endpoint refuses one prompt and no other.
+_REFUSALS = ("content_filter", "content_policy_violation", "context_length_exceeded")
 
-    It is made with the first answer. Each process appends to its own file, `name`, and reads those of all.
+
+class HttpLlm:
+    """Asks an endpoint; the openai package retries, and waits between tries.
+
+    Args:
+        url: above `/chat/completions`.
+        key: sent as a bearer token and written nowhere; None sends none.
+        max_new_tokens: of an answer; None leaves it, as `temperature` and `seed`, to the endpoint.
+        timeout: seconds that a try may wait for the next byte.
+
+    Raises:
+        DataError: if the environment names a proxy or certificates that cannot be used.
+    """
+
+    together = 1
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        model: str,
+        key: str | None = None,
+        max_new_tokens: int | None = 512,
+        temperature: float | None = 0.0,
+        seed: int | None = None,
+        parallel: int = 4,
+        retries: int = 6,
+        timeout: float = 120.0,
+    ) -> None:
+        import openai
+
+        self._base, self._key = url.rstrip("/").removesuffix(_PATH), key
+        self._options = {"max_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
+        self._headers = None if key else {"Authorization": openai.Omit()}
+        self.label, self.parallel = model, parallel
+        # Without the address: the same model may be served elsewhere tomorrow.
+        self.settings: Plain = {"kind": "http", "model": model, **self._options}
+        try:
+            self._client = openai.OpenAI(
+                api_key=key or "none", base_url=self._base, timeout=timeout, max_retries=retries
+            )
+        except (ImportError, OSError, ValueError, openai.OpenAIError) as fault:
+            # Not its text, which may show the password of a proxy.
+            self._fail(f"check the url, and the proxy that the environment names ({type(fault).__name__})")
+
+    def ask(self, prompts: Sequence[str]) -> list[Answer]:
+        """The answers, one request after the other.
+
+        Raises:
+            DataError: if the endpoint refuses, or the last try has failed too.
+        """
+        return [self._answer(prompt) for prompt in prompts]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _answer(self, prompt: str) -> Answer:
+        import openai
+
+        try:
+            completion = self._client.chat.completions.create(
+                model=self.label,
+                messages=[{"role": "user", "content": prompt}],
+                extra_body={name: value for name, value in self._options.items() if value is not None},
+                extra_headers=self._headers,
+            )
+            choice = completion.choices[0]
+            text, reason = choice.message.content or "", choice.finish_reason
+        except openai.APIStatusError as fault:
+            if fault.code in _REFUSALS:
+                return Answer("", refused=f"the endpoint's {fault.code}")
+            self._fail(f"{fault.message}; check url, model, their options and the key")
+        except openai.OpenAIError as fault:
+            self._fail(f"{fault} ({fault.__cause__})")
+        except (ValueError, LookupError, TypeError, AttributeError) as fault:
+            self._fail(f"the response is not a chat completion ({type(fault).__name__})")
+        refused = "the endpoint's content_filter" if reason == "content_filter" else None
+        return Answer(self._without_key(text), cut=reason == "length", refused=refused)
+
+    def _fail(self, reason: str) -> NoReturn:
+        reason = clean(" ".join(self._without_key(reason).split()))[:_SHOWN]
+        raise DataError(
+            f"llm {self.label!r} at {self._base}{_PATH}: {reason}. The answers so far are kept: run the same "
+            "command to resume"
+        ) from None
+
+    def _without_key(self, text: str) -> str:
+        """A text of the endpoint with the key, which it may repeat, removed."""
+        return text.replace(self._key, "***") if self._key else text
+
+
+class Responses:
+    """Answers by the model's settings and the prompt, as JSON Lines in a folder, made with the first answer.
+
+    Each process appends to its own file, `name`, and reads those of all.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._file = folder, folder / f"{name}.jsonl"
         self._writing = threading.Lock()
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[bytes, Answer] = {}
         self.reload()
 
     def reload(self) -> None:
@@ -103,7 +194,7 @@ class Responses:
 
     def keep(self, llm: Llm, prompt: str, answer: Answer) -> None:
         """Store an answer; one that is there already stays."""
-        row = {"llm": dict(llm.settings), "prompt": prompt, **asdict(answer)}
+        row = {"llm": llm.settings, "prompt": prompt, **asdict(answer)}
         with self._writing:
             if self._answers.setdefault(_key(llm.settings, prompt), answer) is not answer:
                 return
@@ -113,8 +204,8 @@ class Responses:
                 file.write(b"\n" * (file.tell() > 0) + to_json_line(row))
 
 
-def _key(settings: Plain, prompt: str) -> str:
-    return hashlib.sha256(to_json_line({"llm": settings, "prompt": prompt})).hexdigest()
+def _key(settings: Plain, prompt: str) -> bytes:
+    return to_json_line([settings, prompt])
 
 
 def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Callable[[int], None]) -> None:
@@ -138,10 +229,6 @@ def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Ca
             responses.keep(llm, prompt, answer)
         return len(group)
 
-    if llm.parallel == 1:
-        for group in wanted:
-            answered(ask(group))
-        return
     with ThreadPoolExecutor(llm.parallel) as pool:
         waiting = [pool.submit(ask, group) for group in wanted]
         try:

@@ -4,76 +4,15 @@ import gc
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import read_config
 from embedrun.backbone.pretrained import quiet, unreadable
 from embedrun.curation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
+from embedrun.files import Plain
 from embedrun.store import sha256
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-
-def load(
-    folder: Path, *, device: str, precision: str, temperature: float
-) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
-    """The model, ready to write, and its tokenizer, which pads on the left; no code of the folder is run.
-
-    `precision` of the weights is `fp32`, `bf16` or `fp16`; `temperature` is of sampling from all tokens, and
-    0 takes the likeliest.
-
-    Raises:
-        DataError: if anything of the folder cannot be read.
-    """
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    local = {"local_files_only": True, "trust_remote_code": False}
-    read_config(folder)
-    try:
-        with quiet():
-            found: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype, weights_only=True, output_loading_info=True, **local
-            )
-            model, report = found
-            tokenizer = tokenizers.read(folder, getattr(model.config, "vocab_size", None))
-    except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
-        raise
-    except Exception as fault:  # files from anywhere fail in any way
-        raise unreadable(folder, "a causal language model", fault) from None
-    if missing := sorted(report["missing_keys"]):
-        raise DataError(
-            f"{folder}: the weights lack {', '.join(missing[:3])} of a causal language model, which would be "
-            "random; name a model that was trained to write"
-        )
-    _set_up(model, tokenizer, temperature)
-    return model.eval().to(device), tokenizer
-
-
-def _set_up(model: "PreTrainedModel", tokenizer: Any, temperature: float) -> None:
-    from transformers import GenerationConfig
-
-    ends = end_tokens(model.generation_config.eos_token_id) or end_tokens(tokenizer.eos_token_id)
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token_id = ends[0] if ends else 0
-    tokenizer.padding_side = "left"  # what is written follows the prompt at once
-    sampled = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
-    # A new one, since generate() falls back to the model's own settings for what it is not told.
-    model.generation_config = GenerationConfig(
-        **(sampled if temperature > 0 else {"do_sample": False}),
-        eos_token_id=ends or None,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-
-
-def end_tokens(value: int | list[int] | None) -> list[int]:
-    """The ids that end a text; a configuration gives one, several or none."""
-    return [] if value is None else [value] if isinstance(value, int) else list(value)
-
 
 # What a model's folder may hold that decides its answers.
 _FILES = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*vocab.txt", "*merges.txt")
@@ -112,7 +51,7 @@ class LocalLlm:
         self._folder, self._device, self._precision = folder, device, precision
         self._tokens, self._temperature, self._seed = max_new_tokens, temperature, seed
         self.label, self.together = label, batch_size
-        self.settings = {
+        self.settings: Plain = {
             "kind": "local",
             "name": label,
             "files": _files(folder),
@@ -124,6 +63,7 @@ class LocalLlm:
         }
         self._model: Any = None
         self._tokenizer: Any = None
+        self._ends: list[int] = []  # tokens that end a text
 
     def ask(self, prompts: Sequence[str]) -> list[Answer]:
         """The answers of one decoding of all prompts; a prompt that is too long for the model is refused.
@@ -132,21 +72,18 @@ class LocalLlm:
             DataError: if the folder cannot be read as a model.
         """
         if self._model is None:
-            self._model, self._tokenizer = load(
-                self._folder, device=self._device, precision=self._precision, temperature=self._temperature
-            )
-        texts = [self._templated(prompt) for prompt in prompts]
-        own = self._tokenizer.chat_template is None  # a template writes the special tokens itself
-        lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=own)["input_ids"]]
+            self._load()
+        special = self._tokenizer.chat_template is None  # a template writes the special tokens itself
+        texts = [prompt if special else self._templated(prompt) for prompt in prompts]
+        lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=special)["input_ids"]]
         positions = getattr(self._model.config, "max_position_embeddings", None) or float("inf")
-        fits = [number for number, length in enumerate(lengths) if length < positions]
         answers = [
             Answer("", refused=f"the prompt has {length} tokens, and the model takes {positions}")
             for length in lengths
         ]
-        if fits:
+        if fits := [number for number, length in enumerate(lengths) if length < positions]:
             room = int(min(self._tokens, positions - max(lengths[number] for number in fits)))
-            decoded = self._decode([texts[number] for number in fits], own, room)
+            decoded = self._decode([texts[number] for number in fits], special, room)
             for number, answer in zip(fits, decoded, strict=True):
                 answers[number] = answer
         return answers
@@ -161,30 +98,65 @@ class LocalLlm:
             if self._device == "cuda":
                 torch.cuda.empty_cache()
 
+    def _load(self) -> None:
+        """Read the model, ready to write, and its tokenizer, which pads on the left."""
+        import torch
+        from transformers import AutoModelForCausalLM, GenerationConfig
+
+        dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self._precision]
+        local = {"local_files_only": True, "trust_remote_code": False}
+        read_config(self._folder)
+        try:
+            with quiet():
+                loaded: Any = AutoModelForCausalLM.from_pretrained(
+                    self._folder, dtype=dtype, weights_only=True, output_loading_info=True, **local
+                )
+                model, report = loaded
+                tokenizer: Any = tokenizers.read(self._folder, getattr(model.config, "vocab_size", None))
+        except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
+            raise
+        except Exception as fault:  # files from anywhere fail in any way
+            raise unreadable(self._folder, "a causal language model", fault) from None
+        if missing := sorted(report["missing_keys"]):
+            raise DataError(
+                f"{self._folder}: the weights lack {', '.join(missing[:3])} of a causal language model, "
+                "which would be random; name a model that was trained to write"
+            )
+        ends = model.generation_config.eos_token_id
+        ends = tokenizer.eos_token_id if ends in (None, []) else ends
+        self._ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token_id = self._ends[0] if self._ends else 0
+        tokenizer.padding_side = "left"  # what is written follows the prompt at once
+        sampled = {"do_sample": True, "temperature": self._temperature, "top_k": 0, "top_p": 1.0}
+        # A new one, since generate() falls back to the model's own settings for what it is not told.
+        model.generation_config = GenerationConfig(
+            **(sampled if self._temperature > 0 else {"do_sample": False}),
+            eos_token_id=self._ends or None,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+        self._model, self._tokenizer = model.eval().to(self._device), tokenizer
+
     def _templated(self, prompt: str) -> str:
-        if self._tokenizer.chat_template is None:
-            return prompt
         message = [{"role": "user", "content": prompt}]
         return self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
 
-    def _decode(self, texts: list[str], own: bool, room: int) -> list[Answer]:
+    def _decode(self, texts: list[str], special: bool, room: int) -> list[Answer]:
         import torch
 
-        batch = self._tokenizer(texts, add_special_tokens=own, padding=True, return_tensors="pt")
+        batch = self._tokenizer(texts, add_special_tokens=special, padding=True, return_tensors="pt")
         batch = {name: batch[name].to(self._device) for name in ("input_ids", "attention_mask")}
         devices = range(torch.cuda.device_count()) if self._device == "cuda" else ()
         seed = int.from_bytes(hashlib.sha256("\0".join([str(self._seed), *texts]).encode()).digest()[:7])
         with torch.inference_mode(), torch.random.fork_rng(devices=devices):
             torch.manual_seed(seed)
             out = self._model.generate(**batch, max_new_tokens=room)  # (texts, prompt + new tokens)
-        new = out[:, batch["input_ids"].shape[1] :].tolist()  # texts x new tokens
-        return [self._answer(ids) for ids in new]
-
-    def _answer(self, ids: list[int]) -> Answer:
-        ends = set(end_tokens(self._model.generation_config.eos_token_id))
-        length = next((place for place, token in enumerate(ids) if token in ends), None)
-        text = self._tokenizer.decode(ids[:length], skip_special_tokens=True)
-        return Answer(text, cut=length is None)
+        answers = []
+        for ids in out[:, batch["input_ids"].shape[1] :].tolist():
+            length = next((place for place, token in enumerate(ids) if token in self._ends), None)
+            text = self._tokenizer.decode(ids[:length], skip_special_tokens=True)
+            answers.append(Answer(text, cut=length is None))
+        return answers
 
 
 def _files(folder: Path) -> str:

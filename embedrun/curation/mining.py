@@ -220,7 +220,7 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     """
     pairs = positive_pairs(rows, config.mining.positive_from)
     settings = _settings(config, rows, pairs, teachers)
-    folder.check(output, settings, _SETTINGS, kept="parts", reusable=False)
+    folder.check(output, settings, _SETTINGS, kept="parts")
     if (output / PROVENANCE).is_file() and (output / TRIPLETS).is_file():
         say(f"{output}: already complete, nothing to mine")
         return _report(output, config.teachers[0].name)

@@ -10,7 +10,6 @@ from chat_server import ChatServer, Reply, serving
 
 from embedrun.commands.generate import main
 from embedrun.curation import generate as generation
-from embedrun.curation import plan
 from embedrun.curation.generate import run
 from embedrun.curation.llm import Responses
 from embedrun.errors import ConfigError, DataError
@@ -181,7 +180,7 @@ def test_a_dry_run_prints_the_first_prompts_and_the_requests_and_writes_nothing(
 
 def test_without_the_package_it_says_how_to_get_it_before_anything_is_asked(monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "openai" else found(name))
+    monkeypatch.setattr(generation, "find_spec", lambda name: None if name == "openai" else found(name))
     said = r"generate needs the openai package; pip install '\.\[generate\]'"
     with serving(calm) as chat:
         with pytest.raises(ConfigError, match=said):

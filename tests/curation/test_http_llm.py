@@ -6,8 +6,7 @@ import time
 import pytest
 from chat_server import ChatServer, Reply, serving
 
-from embedrun.curation.http import HttpLlm
-from embedrun.curation.llm import Answer
+from embedrun.curation.llm import Answer, HttpLlm
 from embedrun.errors import DataError
 
 KEY = "sk-canary-0123456789"
@@ -73,8 +72,11 @@ def test_how_an_answer_ended_is_kept(reply, answer):
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply(status=401, raw=b'{"error": {"message": "because"}}'), "401 - because; check the key in the"),
-        (Reply(status=404), "Error code: 404; check url and model"),
+        (
+            Reply(status=401, raw=b'{"error": {"message": "because"}}'),
+            "because; check url",
+        ),
+        (Reply(status=404), "Error code: 404; check url, model"),
         (Reply(status=500, raw=b'{"error": {"message": "no\\u001b[2J luck"}}'), "Error code: 500 - no"),
         (Reply(drop=0), "Connection error"),
         (Reply(raw=b'{"choices": []}'), "the response is not a chat completion"),

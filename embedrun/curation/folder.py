@@ -2,9 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from embedrun.blocks import differing
-from embedrun.errors import ConfigError
-from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json
+from embedrun.console import say
+from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import skip_warning, write_skipped
+from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json, whole_file
+from embedrun.rows import Rows
+
+PROVENANCE = "provenance.json"  # written last, it says that the work is complete
+ANNOTATE = "annotate.json"  # the settings of an annotation or of mining
 
 
 def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
@@ -45,3 +53,31 @@ def read(path: Path) -> Plain:
 def begin(output: Path, settings: Plain, name: str) -> None:
     """Make the folder, and note its settings in it."""
     publish(output / name, to_json(settings).encode("utf-8", "replace"))
+
+
+def write_array(path: Path, array: np.ndarray) -> None:
+    """Keep an array as a whole file of the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as aside, aside.open("wb") as file:
+        np.save(file, array)
+
+
+def read_array(path: Path) -> np.ndarray:
+    """An array that is kept in the folder.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, EOFError, ValueError) as fault:
+        raise DataError(
+            f"{path}: cannot be read ({fault}); remove it, and the same command makes it again"
+        ) from fault
+
+
+def list_skipped(rows: Rows, output: Path) -> None:
+    """Record and report the faulty rows that the data set left out."""
+    write_skipped(rows.skipped, output)
+    if warning := skip_warning(rows.skipped):
+        say(f"warning: {warning}")

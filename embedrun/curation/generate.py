@@ -23,7 +23,6 @@ from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_pr
 from embedrun.curation.llm import TEMPLATES, HttpLlm, Llm, Responses, ask_all, prompt
 from embedrun.dataset import views_of
 from embedrun.errors import ConfigError, DataError, install_extra
-from embedrun.experiment.data import skip_warning, write_skipped
 from embedrun.experiment.plan import plan_dataset
 from embedrun.family import build, family_name
 from embedrun.files import Plain, expanded, packed, publish, to_json, to_json_line, to_json_lines
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from embedrun.dataset import DataSet
 
 BLOCK = 200  # sentences that a shard takes, and a local model decodes, at a time
-PAIRS, REJECTS, PROVENANCE = "pairs.jsonl.gz", "rejects.jsonl", "provenance.json"
+PAIRS, REJECTS = "pairs.jsonl.gz", "rejects.jsonl"
 _SETTINGS, _RESPONSES = "generate.json", "responses"
 _SHOWN = 2  # sentences whose prompts a dry run prints
 _OPTIONS_OF = {
@@ -239,13 +238,11 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         "llms": [llm.settings for llm in llms],
     }
     folder.check(output, settings, _SETTINGS, kept=_RESPONSES)
-    if (output / PROVENANCE).is_file() and (output / PAIRS).is_file():
+    if (output / folder.PROVENANCE).is_file() and (output / PAIRS).is_file():
         say(f"{output}: already complete, nothing to ask")
         return _report(output)
     folder.begin(output, settings, _SETTINGS)
-    if warning := skip_warning(rows.skipped):
-        write_skipped(rows.skipped, output)
-        say(f"warning: {warning}")
+    folder.list_skipped(rows, output)
     stored = expanded(config.responses) if config.responses else output / _RESPONSES
     responses = Responses(stored, f"{plan.shard.index}-of-{plan.shard.count}")
     _ask(llms, share, config.size, responses)
@@ -323,7 +320,7 @@ def _write(output: Path, sifted: Sequence[Sifted], facts: Plain) -> None:
         },
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
     }
-    content[PROVENANCE] = to_json(provenance).encode("utf-8", "replace")
+    content[folder.PROVENANCE] = to_json(provenance).encode("utf-8", "replace")
     for name, data in content.items():
         publish(output / name, data, replace=True)
 
@@ -350,7 +347,7 @@ def _dry(config: GenerateConfig, sentences: Sequence[str], share: int) -> None:
 
 
 def _report(output: Path) -> Outcome:
-    provenance = folder.read(output / PROVENANCE)
+    provenance = folder.read(output / folder.PROVENANCE)
     counts = provenance["counts"]
     rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
     rows += [["answers", f"{provenance['requests']:,}"]]

@@ -95,7 +95,7 @@ def test_a_finished_collection_is_shown_again_and_not_overwritten(collect, hub):
     assert "positive" in ended.out
     ended = collect("seed=7")
     assert ended.code == 2
-    assert "made with other settings (seed); name a new folder; what a copy of out/repositories" in ended.err
+    assert "made with other settings (seed); name a new folder (what is kept in out/repositories" in ended.err
     assert (content("out"), len(hub.requests)) == (first, before)
     # Another seed over the same repositories asks for nothing either.
     shutil.copytree("out/repositories", "other/repositories")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from embedrun.blocks import Shard
-from embedrun.curation.output import Parts, merge
+from embedrun.curation.annotate import Parts, merge
 from embedrun.curation.teachers import settings_of
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.rows import Rows

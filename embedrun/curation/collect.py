@@ -1,9 +1,10 @@
 """One collection: checked, repositories read, their issues paired, written and shown."""
 
-import itertools
+import gzip
+import json
 import os
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -34,13 +35,14 @@ from embedrun.files import (
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
+    from embedrun.curation.github import Repository
     from embedrun.curation.pairs import Pair
 
 FOLDER = "github_issues"
-_SETTINGS, _PROVENANCE, _REPOSITORIES = "collect.json", "provenance.json", "repositories"
+_SETTINGS, _REPOSITORIES = "collect.json", "repositories"
 _COLUMNS = ("text1", "text2", "score", "repository", "number1", "number2")
 _LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
-_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)
+_NAME = re.compile(r"[\w-][\w.-]*/(?!\.{1,2}$)[\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -63,19 +65,16 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
         ConfigError: with every fault.
     """
     checker = Checker()
-    config = checker.build(CollectConfig, plain)
     problems = checker.problems
+    config = checker.build(CollectConfig, plain)
     if directory is not None:
         problems.append("hydra.run.dir: collect has no run directory; pass output=DIR")
     if config is None:
         raise checker.refusal()
-    problems += [*_name_problems(config.repositories), *_server_problems(config)]
-    problems += _split_problems(config.splits)
+    problems += _option_problems(config)
     tokenizer = None if config.tokenizer is None else expanded(config.tokenizer) / "tokenizer.json"
     if tokenizer is not None and not tokenizer.is_file():
-        problems.append(
-            f"tokenizer: no file {str(tokenizer)!r}; name the folder of a model with tokenizer.json"
-        )
+        problems.append(f"tokenizer: no file {str(tokenizer)!r}; name a model's folder with tokenizer.json")
     if problems:
         raise checker.refusal()
     settings = {
@@ -91,27 +90,22 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
     return CollectPlan(config, output, settings, tokenizer)
 
 
-def _name_problems(names: list[str]) -> list[str]:
-    if not names:
-        return ["repositories: none given; pass repositories=[owner/name,...]"]
-    problems = [
+def _option_problems(config: CollectConfig) -> list[str]:
+    names = Counter(name.lower() for name in config.repositories)
+    problems = [] if names else ["repositories: none given; pass repositories=[owner/name,...]"]
+    problems += [
         f"repositories: {name!r} is not owner/name, as in numpy/numpy"
-        for name in names
-        if not _NAME.fullmatch(name) or name.rpartition("/")[2] in (".", "..")
+        for name in config.repositories
+        if not _NAME.fullmatch(name)
     ]
-    lower = [name.lower() for name in names]
-    return problems + [
-        f"repositories: {name} is given twice" for name in sorted(set(lower)) if lower.count(name) > 1
-    ]
-
-
-def _server_problems(config: CollectConfig) -> list[str]:
-    """Of the address, and of the variable that holds the token."""
-    api = url_problem(config.api, "an address like https://api.github.com")
-    if api is None and is_in_the_clear(config.api):
-        api = f"{config.api!r} would send the token in the clear; use https"
-    token = variable_problem(config.token_variable)
-    return [f"{name}: {why}" for name, why in (("api", api), ("token_variable", token)) if why is not None]
+    problems += [f"repositories: {name} is given twice" for name, count in names.items() if count > 1]
+    if problem := url_problem(config.api, "an address like https://api.github.com"):
+        problems.append(f"api: {problem}")
+    elif is_in_the_clear(config.api):
+        problems.append(f"api: {config.api!r} would send the token in the clear; use https")
+    if problem := variable_problem(config.token_variable):
+        problems.append(f"token_variable: {problem}")
+    return problems + _split_problems(config.splits)
 
 
 def _split_problems(splits: SplitsConfig) -> list[str]:
@@ -120,9 +114,8 @@ def _split_problems(splits: SplitsConfig) -> list[str]:
         for name, value in asdict(splits).items()
         if value > 1 and value != int(value)
     ]
-    shares = [value for value in asdict(splits).values() if value < 1]
-    if sum(shares) >= 1:
-        problems.append(f"splits: dev and test together leave nothing to train on ({sum(shares):g} of all)")
+    if (shares := sum(value for value in asdict(splits).values() if value < 1)) >= 1:
+        problems.append(f"splits: dev and test together leave nothing to train on ({shares:g} of all)")
     return problems
 
 
@@ -141,7 +134,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         say(f"{data} is finished; nothing is fetched")
     else:
         _collect(plan)
-    provenance = folder.read(data / _PROVENANCE)
+    provenance = folder.read(data / folder.PROVENANCE)
     publish(plan.output / "MANIFEST.json", to_json(provenance["files"]).encode())  # as a store has it
     print(table(provenance))
     print(clean(str(data)))
@@ -151,25 +144,23 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
 def _collect(plan: CollectPlan) -> None:
     """Read the repositories that were not read yet, make pairs, and write them."""
     try:
-        from embedrun.curation.github import connect, fetch, find, load
+        from embedrun.curation.github import connect, find, read
         from embedrun.curation.pairs import make_pairs
     except ImportError as fault:
         raise ConfigError(f"collect needs PyGithub ({fault}); {install_extra('collect')}") from fault
 
     config, output = plan.config, plan.output
-    files = {name: _file(plan, name) for name in config.repositories}
+    newest = "" if config.max_issues is None else f".newest-{config.max_issues}"
+    files = {
+        name: output / _REPOSITORIES / f"{name.lower()}{newest}.jsonl.gz" for name in config.repositories
+    }
     output.mkdir(parents=True, exist_ok=True)
     with only_writer(output / FOLDER), Progress("collect", len(files), "repositories") as bar:
-
-        def notice(text: str) -> None:
-            with bar.paused():
-                say(text)
-
         folder.begin(output, plan.settings, _SETTINGS)
         token = os.environ.get(config.token_variable, "").strip() or None
         if token is None:
-            notice(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
-        client = connect(config.api, token, timeout=config.timeout, retries=config.retries, notice=notice)
+            say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
+        client = connect(config.api, token, timeout=config.timeout, retries=config.retries)
         missing, problems = {}, []
         for name in (name for name, file in files.items() if not file.is_file()):
             try:
@@ -179,49 +170,52 @@ def _collect(plan: CollectPlan) -> None:
         if problems:
             raise DataError(problems)
         for done, (name, remote) in enumerate(missing.items(), len(files) - len(missing)):
-            files[name].parent.mkdir(parents=True, exist_ok=True)
-            note = partial(bar.reach, done)
-            fetch(remote, name, files[name], most=config.max_issues, note=note)
+            _keep(files[name], read(remote, name, most=config.max_issues, note=partial(bar.reach, done)))
         bar.reach(len(files))
-        repositories = [load(name, file) for name, file in files.items()]
-        shares = asdict(config.splits)
-        pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
-        counts = {repository.name: dict(sorted(repository.counts.items())) for repository in repositories}
-        _write(plan, files, pairs, counts)
+        repositories = [_load(name, file) for name, file in files.items()]
+        pairs = make_pairs(
+            repositories, negatives=config.negatives, shares=asdict(config.splits), seed=config.seed
+        )
+        _write(plan, repositories, pairs)
 
 
-def _file(plan: CollectPlan, name: str) -> Path:
-    """Where a repository is kept once it is read."""
-    most = plan.config.max_issues
-    newest = "" if most is None else f".newest-{most}"
-    return plan.output / _REPOSITORIES / f"{name.lower()}{newest}.jsonl.gz"
+def _keep(file: Path, repository: "Repository") -> None:
+    rows = [{"number": number, "text": text} for number, text in repository.texts.items()]
+    last = {"duplicates": repository.duplicates, "counts": repository.counts}
+    publish(file, packed(to_json_lines([*rows, last])))
+
+
+def _load(name: str, file: Path) -> "Repository":
+    """A repository that was read before.
+
+    Raises:
+        DataError: if its file cannot be read.
+    """
+    from embedrun.curation.github import Repository
+
+    try:
+        *rows, last = map(json.loads, gzip.decompress(file.read_bytes()).splitlines())
+        texts = {row["number"]: row["text"] for row in rows}
+        duplicates = [(left, right) for left, right in last["duplicates"]]
+        return Repository(name, texts, duplicates, Counter(last["counts"]))
+    except (OSError, EOFError, ValueError, LookupError, TypeError) as fault:
+        raise DataError(f"{file}: cannot be read ({fault}); delete it, and it is fetched again") from fault
 
 
 def _write(
-    plan: CollectPlan,
-    files: Mapping[str, Path],
-    pairs: Mapping[str, "Sequence[Pair]"],
-    counts: Plain,
+    plan: CollectPlan, repositories: "Sequence[Repository]", pairs: "Mapping[str, Sequence[Pair]]"
 ) -> None:
-    """Write the pairs of each split, with their lengths, and what they were made of; all or nothing.
-
-    `files` are of the repositories; `counts` are what was found and left out in each.
-    """
-    from embedrun.curation.github import load_texts
-
+    """Write the pairs of each split, with their lengths, and what they were made of; all or nothing."""
     if plan.tokenizer is None:
         unit, count = "words", lambda texts: [len(text.split()) for text in texts]
     else:
         unit, count = "tokens", tokens_of(plan.tokenizer, "tokenizer")
-    wanted: dict[str, set[int]] = defaultdict(set)
-    for pair in itertools.chain.from_iterable(pairs.values()):
-        wanted[pair.repository] |= {pair.left, pair.right}
-    texts = {name: load_texts(files[name], numbers) for name, numbers in wanted.items()}
+    texts = {repository.name: repository.texts for repository in repositories}
     entries, splits, lengths = [], {}, {}
     with whole_folder(plan.output / FOLDER) as aside:
         aside.mkdir()
         for split, rows in pairs.items():
-            both = [(texts[row.repository][row.left], texts[row.repository][row.right]) for row in rows]
+            both = [[texts[row.repository][number] for number in (row.left, row.right)] for row in rows]
             lines = [
                 dict(zip(_COLUMNS, (*text, row.score, row.repository, row.left, row.right), strict=True))
                 for text, row in zip(both, rows, strict=True)
@@ -245,19 +239,18 @@ def _write(
                 "positive": sum(scores),
                 "negative": len(scores) - sum(scores),
                 "long_texts": round(100 * float((counted > _LONG).mean()), 2),
-                "long_pairs": round(100 * float((counted > _LONG).any(axis=1).mean()), 2),
                 "median_length": float(np.median(counted)),
             }
         plot.lengths(lengths, unit, _LONG, aside / "lengths.png")
         provenance = {
             "schema": 1,
             "settings": plan.settings,
-            "repositories": counts,
+            "repositories": {repository.name: repository.counts for repository in repositories},
             "length_unit": unit,
             "splits": splits,
             "files": entries,
         }
-        (aside / _PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
+        (aside / folder.PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
 
 
 def table(provenance: Plain) -> str:
@@ -270,7 +263,6 @@ def table(provenance: Plain) -> str:
         ["negative", *(f"{split['negative']:,}" for split in each)],
         ["total", *(f"{split['positive'] + split['negative']:,}" for split in each)],
         [f"texts over {_LONG} {unit}", *(f"{split['long_texts']:.2f} %" for split in each)],
-        [f"pairs with one over {_LONG} {unit}", *(f"{split['long_pairs']:.2f} %" for split in each)],
         [f"median {unit} a text", *(f"{split['median_length']:,.0f}" for split in each)],
     ]
     return aligned(rows, right=range(1, 1 + len(splits)))

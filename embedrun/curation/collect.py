@@ -134,9 +134,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         say(f"{data} is finished; nothing is fetched")
     else:
         _collect(plan)
-    provenance = folder.read(data / folder.PROVENANCE)
-    publish(plan.output / "MANIFEST.json", to_json(provenance["files"]).encode())  # as a store has it
-    print(table(provenance))
+    print(table(folder.read(data / folder.PROVENANCE)))
     print(clean(str(data)))
     return Outcome(str(plan.output))
 
@@ -211,7 +209,7 @@ def _write(
     else:
         unit, count = "tokens", tokens_of(plan.tokenizer, "tokenizer")
     texts = {repository.name: repository.texts for repository in repositories}
-    entries, splits, lengths = [], {}, {}
+    files, splits, lengths = [], {}, {}
     with whole_folder(plan.output / FOLDER) as aside:
         aside.mkdir()
         for split, rows in pairs.items():
@@ -222,24 +220,14 @@ def _write(
             ]
             path = aside / f"{split}.jsonl.gz"
             path.write_bytes(packed(to_json_lines(lines)))
-            scores = [row.score for row in rows]
-            entries.append(
-                {
-                    "path": f"{FOLDER}/{path.name}",
-                    "bytes": path.stat().st_size,
-                    "sha256": sha256(path),
-                    "rows": len(rows),
-                    "columns": list(_COLUMNS),
-                    "score_min_max": [min(scores), max(scores)],
-                }
-            )
-            counted = np.array(count([text for row in both for text in row])).reshape(-1, 2)  # (rows, 2)
-            lengths[split] = counted.ravel()
+            files.append({"path": f"{FOLDER}/{path.name}", "rows": len(rows), "sha256": sha256(path)})
+            lengths[split] = np.array(count([text for row in both for text in row]))  # (2 * rows,)
+            positive = sum(row.score for row in rows)
             splits[split] = {
-                "positive": sum(scores),
-                "negative": len(scores) - sum(scores),
-                "long_texts": round(100 * float((counted > _LONG).mean()), 2),
-                "median_length": float(np.median(counted)),
+                "positive": positive,
+                "negative": len(rows) - positive,
+                "long_texts": round(100 * float((lengths[split] > _LONG).mean()), 2),
+                "median_length": float(np.median(lengths[split])),
             }
         plot.lengths(lengths, unit, _LONG, aside / "lengths.png")
         provenance = {
@@ -248,7 +236,7 @@ def _write(
             "repositories": {repository.name: repository.counts for repository in repositories},
             "length_unit": unit,
             "splits": splits,
-            "files": entries,
+            "files": files,
         }
         (aside / folder.PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
 
@@ -256,13 +244,13 @@ def _write(
 def table(provenance: Plain) -> str:
     """Table 1 of the AnglE paper, with the share of long texts of its Sec. 4.1."""
     splits, unit = provenance["splits"], provenance["length_unit"]
-    each = splits.values()
-    rows = [
-        ["", *splits],
-        ["positive", *(f"{split['positive']:,}" for split in each)],
-        ["negative", *(f"{split['negative']:,}" for split in each)],
-        ["total", *(f"{split['positive'] + split['negative']:,}" for split in each)],
-        [f"texts over {_LONG} {unit}", *(f"{split['long_texts']:.2f} %" for split in each)],
-        [f"median {unit} a text", *(f"{split['median_length']:,.0f}" for split in each)],
-    ]
-    return aligned(rows, right=range(1, 1 + len(splits)))
+    rows = {
+        "positive": [f"{split['positive']:,}" for split in splits.values()],
+        "negative": [f"{split['negative']:,}" for split in splits.values()],
+        "total": [f"{split['positive'] + split['negative']:,}" for split in splits.values()],
+        f"texts over {_LONG} {unit}": [f"{split['long_texts']:.2f} %" for split in splits.values()],
+        f"median {unit} a text": [f"{split['median_length']:,.0f}" for split in splits.values()],
+    }
+    return aligned(
+        [["", *splits], *([name, *row] for name, row in rows.items())], right=range(1, 1 + len(splits))
+    )

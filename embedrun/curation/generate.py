@@ -3,8 +3,8 @@
 Source: Li and Li 2024 (AnglE), Section 4.5 and Figure 4.
 """
 
+import contextlib
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -128,64 +128,24 @@ def _llm_problems(llm: LlmConfig) -> list[str]:
     return problems
 
 
-def _missing(config: GenerateConfig) -> list[str]:
-    """What the language models lack on this machine: folders, hub models, keys."""
-    from embedrun import backbone
-
-    problems = []
-    for number, llm in enumerate(config.llms):
-        if llm.kind == "local":
-            try:
-                backbone.locate(llm.name or "", llm.revision)
-            except DataError as fault:
-                problems += fault.problems
-        elif llm.key_variable is not None and llm.key_variable not in os.environ:
-            problems.append(
-                f"llms[{number}].key_variable: the environment variable {llm.key_variable} is not set; "
-                "export it, or give key_variable: null to send no key"
-            )
-    return problems
-
-
-def _made(config: GenerateConfig, llm: LlmConfig) -> Llm:
-    """The language model, of which nothing is missing.
-
-    Raises:
-        DataError: if its files cannot be read.
-    """
-    if llm.kind == "http":
-        if llm.url and llm.key_variable and is_in_the_clear(llm.url):
-            say(
-                f"warning: {llm.url} is not https: the key in {llm.key_variable} and every text travel in "
-                "the clear"
-            )
-        return HttpLlm(
-            url=llm.url or "",
-            model=llm.model or "",
-            key=os.environ[llm.key_variable].strip() if llm.key_variable is not None else None,
-            max_new_tokens=llm.max_new_tokens,
-            temperature=llm.temperature,
-            seed=llm.seed,
-            parallel=llm.parallel or 4,
-            retries=config.retries,
-            timeout=config.timeout,
-        )
+def _models(config: GenerateConfig) -> tuple[list[Llm], list[str]]:
+    """The language models, and what they lack on this machine: folders, hub models, keys."""
     from embedrun import backbone
     from embedrun.curation.local import LocalLlm
 
-    compute, name = gpu.start(config.gpu), llm.name or ""
-    path = expanded(name)
-    return LocalLlm(
-        folder=backbone.locate(name, llm.revision),
-        # Where a folder lies on this machine is nobody's business, and must not change the output.
-        label=path.resolve().name if path.exists() else name,
-        device=compute.device.type,
-        precision=compute.precision,
-        max_new_tokens=llm.max_new_tokens or 1,
-        temperature=llm.temperature or 0.0,
-        seed=llm.seed or 0,
-        batch_size=llm.batch_size or 8,
-    )
+    llms: list[Llm] = []
+    problems = []
+    for llm in config.llms:
+        try:
+            if llm.kind == "http":
+                llms.append(HttpLlm(llm, retries=config.retries, timeout=config.timeout))
+                continue
+            compute = gpu.start(config.gpu)
+            path = backbone.locate(llm.name or "", llm.revision)
+            llms.append(LocalLlm(llm, path, device=compute.device.type, precision=compute.precision))
+        except DataError as fault:
+            problems += fault.problems
+    return llms, problems
 
 
 def column_of(rows: Rows, column: str | None) -> list[str]:
@@ -219,7 +179,8 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     problems = plan.dataset.problems(plan.split, store)
     if config.input is not None:
         problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
-    if problems := problems + ([] if config.dry_run else _missing(config)):
+    llms, lacking = ([], []) if config.dry_run else _models(config)
+    if problems := problems + lacking:
         raise DataError(problems)
     rows = plan.dataset.read(plan.split, store)
     sentences = list(dict.fromkeys(column_of(rows, config.column)))[: config.limit]
@@ -228,7 +189,9 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if config.dry_run:
         _dry(config, sentences, sum(map(len, share)))
         return Outcome()
-    llms = [_made(config, llm) for llm in config.llms]
+    for llm in config.llms:
+        if llm.url and llm.key_variable and is_in_the_clear(llm.url):
+            say(f"warning: {llm.url} is not https: the key and every text travel in the clear")
     settings = {
         "sentences": hashlib.sha256(to_json_line(sentences)).hexdigest(),
         "block": BLOCK,
@@ -273,18 +236,12 @@ def _ask(llms: Sequence[Llm], blocks: Sequence[Sequence[str]], size: int, respon
     done = 0
     with Progress("generate", 2 * sum(map(len, blocks)) * len(llms), "requests") as bar:
         for llm in llms:
-
-            def answered(count: int, label: str = llm.label) -> None:
-                nonlocal done
-                done += count
-                bar.reach(done, label)
-
-            try:
+            with contextlib.closing(llm):
                 for block in blocks:
                     prompts = [prompt(kind, text, size) for text in block for kind in TEMPLATES]
-                    ask_all(llm, prompts, responses, answered)
-            finally:
-                llm.close()
+                    for count in ask_all(llm, prompts, responses):
+                        done += count
+                        bar.reach(done, llm.label)
 
 
 def _sifted(
@@ -349,12 +306,11 @@ def _dry(config: GenerateConfig, sentences: Sequence[str], share: int) -> None:
 def _report(output: Path) -> Outcome:
     provenance = folder.read(output / folder.PROVENANCE)
     counts = provenance["counts"]
-    rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
-    rows += [["answers", f"{provenance['requests']:,}"]]
-    rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
-    rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
-    rows += [[f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()]
-    print(aligned(rows, right=(1,)))
+    rows = {"input sentences": provenance["input"]["sentences"], "answers": provenance["requests"]}
+    rows |= {f"{name} pairs": counts[name] for name in ("positive", "negative")}
+    rows |= {f"pairs of {name}": count for name, count in counts["pairs_by_llm"].items()}
+    rows |= {f"rejected: {reason}": count for reason, count in counts["rejects_by_reason"].items()}
+    print(aligned([["what", "count"], *([name, f"{count:,}"] for name, count in rows.items())], right=(1,)))
     if not counts["pairs"]:
         say("warning: no answer gave a pair; rejects.jsonl has every answer and the reason")
     print(clean(str(output)))

@@ -2,13 +2,15 @@
 
 import contextlib
 import json
+import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from embedrun.config.options import LlmConfig
 from embedrun.console import clean
 from embedrun.errors import DataError
 from embedrun.files import Plain, to_json_line
@@ -79,41 +81,35 @@ class HttpLlm:
     """Asks an endpoint; the openai package retries, and waits between tries.
 
     Args:
-        url: above `/chat/completions`.
-        key: sent as a bearer token and written nowhere; None sends none.
-        max_new_tokens: of an answer; None leaves it, as `temperature` and `seed`, to the endpoint.
+        llm: its options; the key is sent as a bearer token and written nowhere.
+        retries: of a request.
         timeout: seconds that a try may wait for the next byte.
 
     Raises:
-        DataError: if the environment names a proxy or certificates that cannot be used.
+        DataError: if the environment lacks the key, or names a proxy or certificates that cannot be used.
     """
 
     together = 1
 
-    def __init__(
-        self,
-        *,
-        url: str,
-        model: str,
-        key: str | None = None,
-        max_new_tokens: int | None = 512,
-        temperature: float | None = 0.0,
-        seed: int | None = None,
-        parallel: int = 4,
-        retries: int = 6,
-        timeout: float = 120.0,
-    ) -> None:
+    def __init__(self, llm: LlmConfig, *, retries: int, timeout: float) -> None:
         import openai
 
-        self._base, self._key = url.rstrip("/").removesuffix(_PATH), key
-        self._options = {"max_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
-        self._headers = None if key else {"Authorization": openai.Omit()}
-        self.label, self.parallel = model, parallel
+        self.label, self.parallel = llm.model or "", llm.parallel or 4
+        self._url = (llm.url or "").rstrip("/").removesuffix(_PATH)
+        options = {"max_tokens": llm.max_new_tokens, "temperature": llm.temperature, "seed": llm.seed}
+        self._options = {name: value for name, value in options.items() if value is not None}
         # Without the address: the same model may be served elsewhere tomorrow.
-        self.settings: Plain = {"kind": "http", "model": model, **self._options}
+        self.settings: Plain = {"kind": "http", "model": llm.model, **options}
+        if llm.key_variable is not None and llm.key_variable not in os.environ:
+            raise DataError(
+                f"llm {self.label!r}: the environment variable {llm.key_variable} is not set; export it, or "
+                "give key_variable: null to send no key"
+            )
+        self._key = os.environ[llm.key_variable].strip() if llm.key_variable else None
+        self._headers = None if self._key else {"Authorization": openai.Omit()}
         try:
             self._client = openai.OpenAI(
-                api_key=key or "none", base_url=self._base, timeout=timeout, max_retries=retries
+                api_key=self._key or "none", base_url=self._url, timeout=timeout, max_retries=retries
             )
         except (ImportError, OSError, ValueError, openai.OpenAIError) as fault:
             # Not its text, which may show the password of a proxy.
@@ -138,7 +134,7 @@ class HttpLlm:
             completion = self._client.chat.completions.create(
                 model=self.label,
                 messages=[{"role": "user", "content": prompt}],
-                extra_body={name: value for name, value in self._options.items() if value is not None},
+                extra_body=self._options,
                 extra_headers=self._headers,
             )
             choice = completion.choices[0]
@@ -157,7 +153,7 @@ class HttpLlm:
     def _fail(self, reason: str) -> NoReturn:
         reason = clean(" ".join(self._without_key(reason).split()))[:_SHOWN]
         raise DataError(
-            f"llm {self.label!r} at {self._base}{_PATH}: {reason}. The answers so far are kept: run the same "
+            f"llm {self.label!r} at {self._url}{_PATH}: {reason}. The answers so far are kept: run the same "
             "command to resume"
         ) from None
 
@@ -208,12 +204,12 @@ def _key(settings: Plain, prompt: str) -> bytes:
     return to_json_line([settings, prompt])
 
 
-def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Callable[[int], None]) -> None:
+def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses) -> Iterator[int]:
     """Get the answers that are not stored yet, and store them; repeated prompts are asked once.
 
     Prompts are grouped by all prompts alone, and a group that lacks an answer is asked whole: what is decoded
     together can change the last bits of a local model's numbers, and an interrupted run must give what an
-    uninterrupted one gives. `answered` gets the number of prompts that have just been answered.
+    uninterrupted one gives. Yields the number of prompts that have just been answered.
 
     Raises:
         DataError: if a prompt is not answered. The answers so far are kept.
@@ -222,7 +218,7 @@ def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Ca
     ordered = sorted(dict.fromkeys(prompts), key=lambda prompt: (len(prompt), prompt))
     groups = [ordered[start : start + llm.together] for start in range(0, len(ordered), llm.together)]
     wanted = [group for group in groups if any(responses.get(llm, prompt) is None for prompt in group)]
-    answered(len(ordered) - sum(map(len, wanted)))
+    yield len(ordered) - sum(map(len, wanted))
 
     def ask(group: list[str]) -> int:
         for prompt, answer in zip(group, llm.ask(group), strict=True):
@@ -233,7 +229,6 @@ def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Ca
         waiting = [pool.submit(ask, group) for group in wanted]
         try:
             for request in as_completed(waiting):
-                answered(request.result())
-        except BaseException:
+                yield request.result()
+        finally:
             pool.shutdown(wait=False, cancel_futures=True)  # running requests still store their answers
-            raise

@@ -9,9 +9,10 @@ from typing import Any
 from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import read_config
 from embedrun.backbone.pretrained import quiet, unreadable
+from embedrun.config.options import LlmConfig
 from embedrun.curation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.store import sha256
 
 # What a model's folder may hold that decides its answers.
@@ -25,41 +26,30 @@ class LocalLlm:
     own generation settings only its end tokens count.
 
     Args:
+        llm: its options; each group of prompts draws its own numbers from the seed.
         folder: with configuration, weights and tokenizer; only data is read, no code.
-        label: its name in the output.
         precision: of the weights, `fp32`, `bf16` or `fp16`.
-        max_new_tokens: of an answer; fewer where the model's positions do not reach.
-        temperature: 0 takes the likeliest token.
-        seed: of sampling; each group of prompts draws its own numbers from it.
-        batch_size: prompts decoded together.
     """
 
     parallel = 1
 
-    def __init__(
-        self,
-        *,
-        folder: Path,
-        label: str,
-        device: str = "cpu",
-        precision: str = "fp32",
-        max_new_tokens: int = 512,
-        temperature: float = 0.0,
-        seed: int = 0,
-        batch_size: int = 8,
-    ) -> None:
+    def __init__(self, llm: LlmConfig, folder: Path, *, device: str, precision: str) -> None:
         self._folder, self._device, self._precision = folder, device, precision
-        self._tokens, self._temperature, self._seed = max_new_tokens, temperature, seed
-        self.label, self.together = label, batch_size
+        self._tokens, self._temperature = llm.max_new_tokens or 1, llm.temperature or 0.0
+        self._seed = llm.seed or 0
+        # Where a folder lies on this machine is nobody's business, and must not change the output.
+        path = expanded(llm.name or "")
+        self.label = path.resolve().name if path.exists() else llm.name or ""
+        self.together = llm.batch_size or 8
         self.settings: Plain = {
             "kind": "local",
-            "name": label,
+            "name": self.label,
             "files": _files(folder),
             "precision": precision,
-            "batch_size": batch_size,
-            "max_new_tokens": max_new_tokens,
-            "temperature": temperature,
-            "seed": seed,
+            "batch_size": self.together,
+            "max_new_tokens": self._tokens,
+            "temperature": self._temperature,
+            "seed": self._seed,
         }
         self._model: Any = None
         self._tokenizer: Any = None

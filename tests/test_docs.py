@@ -17,9 +17,9 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import Checker, EvaluateConfig, presets
 from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Request
-from embedrun.curation.annotation.annotate import plan_annotate
-from embedrun.curation.collection.collect import plan_collect
-from embedrun.curation.generation.plan import plan_generate
+from embedrun.curation.annotate import plan_annotate
+from embedrun.curation.collect import plan_collect
+from embedrun.curation.generate import plan_generate
 from embedrun.evaluation.mteb import Mteb
 from embedrun.experiment.plan import plan_evaluate, plan_train
 

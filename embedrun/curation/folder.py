@@ -2,16 +2,23 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from embedrun.blocks import differing
-from embedrun.errors import ConfigError
-from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json
+from embedrun.console import say
+from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import skip_warning, write_skipped
+from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json, whole_file
+from embedrun.rows import Rows
+
+PROVENANCE = "provenance.json"  # written last, it says that the work is complete
+ANNOTATE = "annotate.json"  # the settings of an annotation or of mining
 
 
-def check(output: Path, settings: Plain, name: str, *, kept: str, reusable: bool) -> None:
+def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
     """Refuse a folder of other files, or of work with other settings; nothing is written.
 
-    `name` is the file that the settings stand in; the folder `kept` of what is done may be there before it,
-    and is `reusable` with other settings or not.
+    `name` is the file that the settings stand in; the folder `kept` of what is done may be there before it.
 
     Raises:
         ConfigError: naming what is there.
@@ -20,18 +27,17 @@ def check(output: Path, settings: Plain, name: str, *, kept: str, reusable: bool
     if output.exists() and not output.is_dir():
         raise ConfigError(f"output: {str(output)!r} is a file; give a folder")
     path = output / name
-    if not path.is_file():
-        refuse_unwritable("output", output)
-        others = sorted(entry.name for entry in output.iterdir()) if output.is_dir() else []
-        if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
-            raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
+    if path.is_file():
+        if changed := differing(settings, read(path)):
+            raise ConfigError(
+                f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
+                f"folder (what is kept in {output / kept} and fits is not done again if it is copied there)"
+            )
         return
-    if changed := differing(settings, read(path)):
-        reuse = f"; what a copy of {output / kept} in it holds is not asked for again" if reusable else ""
-        raise ConfigError(
-            f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
-            f"folder{reuse}"
-        )
+    refuse_unwritable("output", output)
+    others = sorted(entry.name for entry in output.iterdir()) if output.is_dir() else []
+    if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
+        raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
 
 
 def read(path: Path) -> Plain:
@@ -47,3 +53,31 @@ def read(path: Path) -> Plain:
 def begin(output: Path, settings: Plain, name: str) -> None:
     """Make the folder, and note its settings in it."""
     publish(output / name, to_json(settings).encode("utf-8", "replace"))
+
+
+def write_array(path: Path, array: np.ndarray) -> None:
+    """Keep an array as a whole file of the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as aside, aside.open("wb") as file:
+        np.save(file, array)
+
+
+def read_array(path: Path) -> np.ndarray:
+    """An array that is kept in the folder.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, EOFError, ValueError) as fault:
+        raise DataError(
+            f"{path}: cannot be read ({fault}); remove it, and the same command makes it again"
+        ) from fault
+
+
+def list_skipped(rows: Rows, output: Path) -> None:
+    """Record and report the faulty rows that the data set left out."""
+    write_skipped(rows.skipped, output)
+    if warning := skip_warning(rows.skipped):
+        say(f"warning: {warning}")

@@ -36,9 +36,9 @@ _MODULE = "embedrun.launch.job"
 RUNS = {
     "train": "embedrun.experiment.training:run",
     "evaluate": "embedrun.experiment.evaluation:run",
-    "annotate": "embedrun.curation.annotation.annotate:run",
-    "generate": "embedrun.curation.generation.generate:run",
-    "collect": "embedrun.curation.collection.collect:run",
+    "annotate": "embedrun.curation.annotate:run",
+    "generate": "embedrun.curation.generate:run",
+    "collect": "embedrun.curation.collect:run",
 }
 RECORDING = ("train", "evaluate")  # commands that leave run directories
 POLL = 0.2  # seconds between two checks of a job

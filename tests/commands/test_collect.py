@@ -10,7 +10,7 @@ from github_server import GitHub, issue, pull, running
 
 pytest.importorskip("github")
 
-from embedrun.curation.collection.collect import plan_collect
+from embedrun.curation.collect import plan_collect
 from embedrun.errors import ConfigError
 
 TOKEN = "ghp_canary0123456789abcdef"
@@ -95,7 +95,7 @@ def test_a_finished_collection_is_shown_again_and_not_overwritten(collect, hub):
     assert "positive" in ended.out
     ended = collect("seed=7")
     assert ended.code == 2
-    assert "made with other settings (seed); name a new folder; what a copy of out/repositories" in ended.err
+    assert "made with other settings (seed); name a new folder (what is kept in out/repositories" in ended.err
     assert (content("out"), len(hub.requests)) == (first, before)
     # Another seed over the same repositories asks for nothing either.
     shutil.copytree("out/repositories", "other/repositories")
@@ -121,8 +121,8 @@ def test_a_collection_that_was_stopped_reads_no_repository_again(collect, hub):
 
 
 def test_without_its_packages_it_says_how_to_get_them_before_anything_is_fetched(collect, hub, monkeypatch):
-    monkeypatch.delitem(sys.modules, "embedrun.curation.collection.github", raising=False)
-    monkeypatch.delitem(sys.modules, "embedrun.curation.collection.pairs", raising=False)
+    monkeypatch.delitem(sys.modules, "embedrun.curation.github", raising=False)
+    monkeypatch.delitem(sys.modules, "embedrun.curation.pairs", raising=False)
     monkeypatch.setitem(sys.modules, "github", None)
     ended = collect()
     assert ended.code == 2

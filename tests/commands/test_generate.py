@@ -9,10 +9,9 @@ import pytest
 from chat_server import ChatServer, Reply, serving
 
 from embedrun.commands.generate import main
-from embedrun.curation.generation import generate as generation
-from embedrun.curation.generation import plan
-from embedrun.curation.generation.generate import run
-from embedrun.curation.generation.llm import Responses
+from embedrun.curation import generate as generation
+from embedrun.curation.generate import run
+from embedrun.curation.llm import Responses
 from embedrun.errors import ConfigError, DataError
 
 KEY = "sk-canary-0123456789"
@@ -181,7 +180,7 @@ def test_a_dry_run_prints_the_first_prompts_and_the_requests_and_writes_nothing(
 
 def test_without_the_package_it_says_how_to_get_it_before_anything_is_asked(monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "openai" else found(name))
+    monkeypatch.setattr(generation, "find_spec", lambda name: None if name == "openai" else found(name))
     said = r"generate needs the openai package; pip install '\.\[generate\]'"
     with serving(calm) as chat:
         with pytest.raises(ConfigError, match=said):

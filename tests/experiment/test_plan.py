@@ -2,7 +2,7 @@ import pytest
 
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
-from embedrun.curation.annotation.annotate import plan_annotate
+from embedrun.curation.annotate import plan_annotate
 from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.published import Stsb
 from embedrun.dataset.toy import Toy

@@ -12,7 +12,7 @@ import pytest
 from job_scripts import SESSION, be_script, saving
 
 from embedrun import signals
-from embedrun.curation.annotation import annotate
+from embedrun.curation import annotate
 from embedrun.errors import DataError, Terminated
 from embedrun.launch import job
 from embedrun.launch.job import Beside, Job, claimed, run_in_child

@@ -12,7 +12,7 @@ import pytest
 from embedrun.config import presets
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
-from embedrun.curation.generation.plan import plan_generate
+from embedrun.curation.generate import plan_generate
 from embedrun.experiment.plan import plan_evaluate, plan_train
 from embedrun.runs.directory import config_hash
 from embedrun.table import Cell, load, names

@@ -2,6 +2,8 @@
 
 import math
 import random
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +12,8 @@ import torch
 from minilm import minilm_folder
 
 from embedrun.config import AnnotatorConfig, MiningConfig
-from embedrun.curation.annotation.mining import mine, positive_pairs
+from embedrun.curation import mining as curation_mining
+from embedrun.curation.mining import Mined, positive_pairs
 from embedrun.encoder import Encoder
 from embedrun.rows import Rows
 
@@ -39,6 +42,12 @@ class Plane:
 def asked(prompt: str | None = None, **mining) -> SimpleNamespace:
     teachers = [AnnotatorConfig(name="x", prompt=prompt)]
     return SimpleNamespace(teachers=teachers, mining=MiningConfig(**mining), batch_tokens=64)
+
+
+def mine(pairs, encoder, config) -> Mined:
+    """The mined negatives; vectors are kept only here."""
+    with tempfile.TemporaryDirectory() as parts:
+        return curation_mining.mine(pairs, encoder, config, Path(parts))
 
 
 def found(pairs=PAIRS, **mining) -> dict[str, str]:
@@ -103,6 +112,17 @@ def test_no_positive_of_an_anchor_is_its_negative_nor_the_anchor_itself():
 def test_anchors_and_candidates_have_prompts_of_their_own(encoder, config, anchor, candidate):
     mine(PAIRS, encoder, asked(num_negatives=1, **config))  # type: ignore[arg-type]
     assert [texts[0] for texts in encoder.read] == [candidate, anchor]
+
+
+def test_vectors_that_are_kept_are_not_computed_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(curation_mining, "BLOCK", 3)
+    first, again = Plane(), Plane()
+    config = asked(num_negatives=2)
+    whole = curation_mining.mine(PAIRS, first, config, tmp_path)  # type: ignore[arg-type]
+    assert [len(texts) for texts in first.read] == [3, 1, 3, 1]
+    next(tmp_path.iterdir()).unlink()  # as after a kill
+    assert curation_mining.mine(PAIRS, again, config, tmp_path) == whole  # type: ignore[arg-type]
+    assert len(again.read) == 1
 
 
 def test_positive_pairs_are_those_of_a_score_entailments_or_all_each_once():

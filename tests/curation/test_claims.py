@@ -1,6 +1,6 @@
 """What a comment says of duplicates."""
 
-from embedrun.curation.collection.claims import Claim, Reference, claims
+from embedrun.curation.claims import Claim, Reference, claims
 
 SAID = [
     "Duplicate of #12",

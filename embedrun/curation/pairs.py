@@ -2,14 +2,15 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from embedrun.curation.collection.github import Repository
+from embedrun.curation.github import Repository
 from embedrun.errors import DataError
 
 SPLITS = ("train", "dev", "test")
-_DRAWS = 100  # at random before the issues are gone through one by one
+_DRAWS = 100  # at random before the issues are tried one by one
+Text = bytes  # what stands for a text: the first 16 bytes of its SHA-256
 
 
 @dataclass(frozen=True, order=True)
@@ -45,18 +46,25 @@ def make_pairs(
     Raises:
         DataError: if there is no duplicate, or a split comes out empty.
     """
-    texts = {repository.name: repository.texts for repository in repositories}
-    by_texts: dict[frozenset[bytes], Pair] = {}  # one for every two texts, however often they were posted
+    texts = {
+        repository.name: {number: _hash(text)[:16] for number, text in repository.texts.items()}
+        for repository in repositories
+    }
+    by_texts: dict[frozenset[Text], Pair] = {}  # one for every two texts, however often they were posted
     for repository in sorted(repositories, key=lambda repository: repository.name):
         for left, right in repository.duplicates:
-            both = frozenset((repository.texts[left], repository.texts[right]))
+            both = frozenset(texts[repository.name][number] for number in (left, right))
             by_texts.setdefault(both, Pair(repository.name, left, right, 1))
     if not by_texts:
         raise DataError("no duplicate was found; name other repositories, or more of their issues")
-    group_of = groups(by_texts)
+    group_of = _groups(by_texts)
     positives = sorted(by_texts.values())
     pair_groups = [group_of[texts[pair.repository][pair.left]] for pair in positives]
-    split_of = _assign(pair_groups, _room(shares, len(positives), negatives), seed)
+    room = {
+        split: round(share * len(positives) if share < 1 else share / (1 + negatives))
+        for split, share in shares.items()
+    }
+    split_of = _assign(pair_groups, room, seed)
     pairs = {
         split: [pair for pair, group in zip(positives, pair_groups, strict=True) if split_of[group] == split]
         for split in SPLITS
@@ -69,41 +77,24 @@ def make_pairs(
         )
     # Small splits first: train must not take all the issues of a small repository.
     for split in reversed(pairs):
-        pairs[split] += list(_negatives(pairs[split], texts, group_of, split_of, split, negatives, seed))
+        pairs[split] += _negatives(pairs[split], texts, group_of, split_of, split, negatives, seed)
     return {split: sorted(rows) for split, rows in pairs.items()}
 
 
-def groups(links: Collection[Collection[bytes]]) -> dict[bytes, bytes]:
-    """The group of each text that a chain of links leads to: its smallest text stands for it.
+def _groups(links: Iterable[Iterable[Text]]) -> dict[Text, Text]:
+    """The group of each text that a chain of links leads to, by its smallest text.
 
     The members are texts, not issue numbers, so that a text that was posted twice is in one group.
     """
-    import numpy as np
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    texts = sorted({text for link in links for text in link})
-    place = {text: index for index, text in enumerate(texts)}
-    left, right = np.array([(place[min(link)], place[max(link)]) for link in links]).T  # (links,) each
-    graph = coo_array((np.ones(len(left)), (left, right)), shape=(len(texts), len(texts)))
-    _, component_of = connected_components(graph, directed=False)  # (texts,)
-    smallest: dict[int, bytes] = {}
-    return {
-        text: smallest.setdefault(component, text)
-        for text, component in zip(texts, component_of.tolist(), strict=True)
-    }
+    members: dict[Text, set[Text]] = {}
+    for link in links:
+        joined = set().union(*(members.get(text, {text}) for text in link))
+        members.update(dict.fromkeys(joined, joined))
+    return {text: min(group) for text, group in members.items()}
 
 
-def _room(shares: Mapping[str, float], positives: int, negatives: float) -> dict[str, int]:
-    """Positives that dev and test take."""
-    return {
-        split: round(share * positives if share < 1 else share / (1 + negatives))
-        for split, share in shares.items()
-    }
-
-
-def _assign(pair_groups: Sequence[bytes], room: dict[str, int], seed: int) -> dict[bytes, str]:
-    """The split of every group."""
+def _assign(pair_groups: Sequence[Text], room: dict[str, int], seed: int) -> dict[Text, str]:
+    """The split of every group; `room` is how many positives dev and test take."""
     sizes, split_of = Counter(pair_groups), {}
     for group in sorted(sizes, key=lambda group: _draw(f"{seed} group {group.hex()}")):
         split = next((name for name, left in room.items() if sizes[group] <= left), "train")
@@ -115,15 +106,15 @@ def _assign(pair_groups: Sequence[bytes], room: dict[str, int], seed: int) -> di
 
 def _negatives(
     positives: Sequence[Pair],
-    texts: Mapping[str, Mapping[int, bytes]],
-    group_of: Mapping[bytes, bytes],
-    split_of: dict[bytes, str],
+    texts: Mapping[str, Mapping[int, Text]],
+    group_of: Mapping[Text, Text],
+    split_of: dict[Text, str],
     split: str,
     rate: float,
     seed: int,
-) -> Iterator[Pair]:
+) -> list[Pair]:
     """The negatives of one split; a pair for which its repository has no issue left gets none."""
-    used: set[frozenset[bytes]] = set()
+    pairs, used = [], set()
     numbers = {name: sorted(texts[name]) for name in {pair.repository for pair in positives}}
     for index, pair in enumerate(positives):
         text = texts[pair.repository][pair.left]
@@ -135,8 +126,9 @@ def _negatives(
                 if group != group_of[text] and both not in used and split_of.get(group, split) == split:
                     split_of[group] = split
                     used.add(both)
-                    yield Pair(pair.repository, pair.left, number, 0)
+                    pairs.append(Pair(pair.repository, pair.left, number, 0))
                     break
+    return pairs
 
 
 def _candidates(numbers: Sequence[int], key: str) -> Iterator[int]:
@@ -149,4 +141,8 @@ def _candidates(numbers: Sequence[int], key: str) -> Iterator[int]:
 
 def _draw(key: str) -> int:
     """A number derived from a text: the same on every machine and in every version of Python."""
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
+    return int.from_bytes(_hash(key)[:8], "big")
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

@@ -1,6 +1,7 @@
 """What a comment says of duplicates: which issues it names, and which of them as the original."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _NAME = r"[\w.-]+/[\w.-]+"
@@ -19,23 +20,23 @@ _BETWEEN = re.compile(
     r"please|follow)\b){0,8}[^\w#?!]{0,4}",
     re.IGNORECASE,
 )
+_OF = re.compile(r"\s+(?:of\s+)?")  # after a word in -s: "Duplicates: #12" lists what duplicates this issue
 _NO = re.compile(
     r"\b(?:no|not|non|never|nor|neither|cannot|hardly|unmark\w*|wrongly|incorrectly|mistaken\w*|"
     r"(?:is|was|are|do|does|did|ca|could|would|should)n['’]?t)\b",
     re.IGNORECASE,
 )
-_DOUBT = re.compile(
-    r"\b(?:if|whether|unless|might|may|maybe|perhaps|possibl[ey]|potential(?:ly)?|suspect\w*|"
-    r"(?:not|un|n['’]t)\s*sure|could(?:\s+\w+)?\s+be)\b",
-    re.IGNORECASE,
-)
-# "#10 is a duplicate of #12", "marking #10 as a duplicate of #12": of another issue than the comment's own.
-_OTHER = re.compile(
-    rf"{_REFERENCE}\W+(?:(?:is|was|are|were|be|to|as|looks?|seems?|like|also|indeed|just|an?|the|exact|marked|"
-    r"closed|and)\W+)*$",
-    re.IGNORECASE,
-)
-_HAS = re.compile(r"\b(?:has|have|had)\b(?:\W+(?:an?|another|some|many|the|several))*\W*$", re.IGNORECASE)
+# Before the word: a doubt, another issue ("#10 is a duplicate of #12"), or "has duplicates".
+_NO_CLAIM = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\b(?:if|whether|unless|might|may|maybe|perhaps|possibl[ey]|potential(?:ly)?|suspect\w*|"
+        r"(?:not|un|n['’]t)\s*sure|could(?:\s+\w+)?\s+be)\b",
+        rf"{_REFERENCE}\W+(?:(?:is|was|are|were|be|to|as|looks?|seems?|like|also|indeed|just|an?|the|exact|marked|"
+        r"closed|and)\W+)*$",
+        r"\b(?:has|have|had)\b(?:\W+(?:an?|another|some|many|the|several))*\W*$",
+    )
+]
 _SENTENCE = re.compile(r"[.!?;](?=\s|$)|\n")
 _CLAUSE = re.compile(r"[,:(–—]|\s-\s")
 _DROPPED = re.compile(  # text that is not the comment's own statement
@@ -47,10 +48,7 @@ _MARKDOWN_LINK = re.compile(r"\[([^\]\n]{0,200})\]\(\s*(\S{1,400}?)\s*\)")
 
 @dataclass(frozen=True)
 class Reference:
-    """An issue or pull request that a text names.
-
-    `repository` is ``owner/name`` in lower case, or None for the text's own.
-    """
+    """An issue or pull request; `repository` is ``owner/name`` in lower case, or None for the text's own."""
 
     repository: str | None
     number: int
@@ -77,26 +75,39 @@ def claims(text: str, host: str = "github.com") -> list[Claim]:
     """
     if "dup" not in text.lower():
         return []  # most comments: ten times as fast
-    text = _plain(text)
-    found = []
+    text, made = _plain(text), []
     for word in _WORD.finditer(text):
-        begin = word.end()
-        if word[0].lower().endswith("s"):
-            # "Duplicates: #12" is a list of what duplicates this issue.
-            link = re.compile(r"\s+(?:of\s+)?").match(text, begin)
-        else:
-            link = _BETWEEN.match(text, begin)
-        originals, end = _references(text, link.end() if link else begin, host)
-        if not originals or not link:
+        link = (_OF if word[0].lower().endswith("s") else _BETWEEN).match(text, word.end())
+        if link is None:
             continue
-        holds = _judged(_before(text, word.start()), _after(text, end))
-        found += [Claim(original, holds) for original in originals if holds is not None]
-    return found
+        originals, end = [], link.end()
+        match = _ONE.match(text, end)
+        while match:
+            originals.append(match)
+            end = match.end()
+            match = _ONE.match(text, glue.end()) if (glue := _AND.match(text, end)) else None
+        ends = _SENTENCE.search(text, end)
+        before = _SENTENCE.split(text[max(0, word.start() - 500) : word.start()])[-1]
+        if (ends and ends[0] == "?") or any(pattern.search(before) for pattern in _NO_CLAIM):
+            continue
+        holds = not _NO.search(_CLAUSE.split(before)[-1])
+        made += [Claim(original, holds) for original in _references(originals, host)]
+    return made
 
 
 def references(text: str, host: str = "github.com") -> list[Reference]:
     """Every issue or pull request that the text itself names, in its order."""
-    return [found for match in _ONE.finditer(_plain(text)) if (found := _reference(match, host)) is not None]
+    return _references(_ONE.finditer(_plain(text)), host)
+
+
+def _references(matches: Iterable[re.Match[str]], host: str) -> list[Reference]:
+    """Those of this host."""
+    made = []
+    for match in matches:
+        name, number = match["place"] or match["name"], match["there"] or match["number"]
+        if match["host"] is None or match["host"].lower() == host:
+            made.append(Reference(name and name.lower(), int(number)))
+    return made
 
 
 def _plain(text: str) -> str:
@@ -104,45 +115,3 @@ def _plain(text: str) -> str:
     text = _DROPPED.sub(" ", text.replace("\r\n", "\n"))
     text = _MARKDOWN_LINK.sub(lambda link: link[2] if _ONE.match(link[2]) else link[1], text)
     return text.replace("*", "").replace("__", "")
-
-
-def _references(text: str, begin: int, host: str) -> tuple[list[Reference], int]:
-    """The issues listed from a place on, and where the list ends."""
-    found: list[Reference] = []
-    match = _ONE.match(text, begin)
-    end = begin
-    while match:
-        if (one := _reference(match, host)) is not None:
-            found.append(one)
-        end = match.end()
-        glue = _AND.match(text, end)
-        match = _ONE.match(text, glue.end()) if glue else None
-    return found, end
-
-
-def _reference(match: re.Match[str], host: str) -> Reference | None:
-    if match["there"]:
-        return (
-            Reference(match["place"].lower(), int(match["there"])) if match["host"].lower() == host else None
-        )
-    return Reference(match["name"].lower() if match["name"] else None, int(match["number"]))
-
-
-def _judged(before: str, after: str) -> bool | None:
-    """Whether a sentence claims (True), denies (False) or neither (None)."""
-    if after == "?" or _DOUBT.search(before) or _OTHER.search(before) or _HAS.search(before):
-        return None
-    clause = _CLAUSE.split(before)[-1]
-    return not _NO.search(clause)
-
-
-def _before(text: str, place: int) -> str:
-    """The sentence up to a place."""
-    begin = max((match.end() for match in _SENTENCE.finditer(text, max(0, place - 500), place)), default=None)
-    return text[max(0, place - 500) if begin is None else begin : place]
-
-
-def _after(text: str, place: int) -> str:
-    """The mark that ends the sentence."""
-    match = _SENTENCE.search(text, place)
-    return match[0] if match else ""

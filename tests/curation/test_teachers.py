@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.curation.annotation.teachers import (
+from embedrun.curation.teachers import (
     average,
     prompt_problem,
     prompted,
@@ -13,7 +13,7 @@ from embedrun.curation.annotation.teachers import (
 )
 from embedrun.errors import DataError
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "metrics.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics.json").read_text(encoding="utf-8"))
 
 
 def test_the_golden_scores_of_two_teachers():

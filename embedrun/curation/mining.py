@@ -1,12 +1,15 @@
 """Hard negatives of pairs by the vectors of a teacher, mined by sentence-transformers."""
 
 import contextlib
+import hashlib
 import io
 import random
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
@@ -19,8 +22,7 @@ from embedrun import gpu
 from embedrun.config import AnnotateConfig, MiningConfig
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
-from embedrun.curation.annotation.output import PROVENANCE, list_skipped
-from embedrun.curation.annotation.teachers import check_finite, load, prompt_problem, prompted
+from embedrun.curation.teachers import DECIMALS, check_finite, load, prompt_problem, prompted
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import DataError, install_extra
@@ -30,17 +32,17 @@ from embedrun.files import (
     packed,
     publish,
     to_json,
+    to_json_line,
     to_json_lines,
 )
-from embedrun.rows import Rows
+from embedrun.rows import Rows, digest_of
 from embedrun.runs.directory import Outcome
 from embedrun.store import sha256
 
 TRIPLETS = "triplets.jsonl.gz"
 LEFT_OUT = "left_out.jsonl"  # pairs with fewer negatives than asked for
-_SETTINGS = "annotate.json"
 _ENTAILMENT = 0
-_DECIMALS = 7  # a cosine of float32 vectors carries no more
+BLOCK = 50_000  # texts whose vectors are kept together
 _COSINES_AT_ONCE = 2**26  # of anchors with all candidates: 256 MiB
 
 Pair = tuple[str, str]  # anchor, positive
@@ -48,53 +50,53 @@ Pair = tuple[str, str]  # anchor, positive
 
 def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
     """Why these options cannot mine, or mining options go with another mode; `dataset` None: faulty."""
-    if config.mode != "mine":
-        return ["mining: goes with mode=mine"] if config.mining != MiningConfig() else []
     mining = config.mining
+    if config.mode != "mine":
+        return ["mining: goes with mode=mine"] if mining != MiningConfig() else []
     least = mining.range_min + mining.num_negatives
-    found = [
+    problems = [
         f"{name}: goes with mode=score; mode=mine is done in one piece"
         for name in ("shard", "block_rows", "merge_only")
         if getattr(config, name) != getattr(AnnotateConfig, name)
     ]
     if len(config.teachers) > 1:
-        found.append(
+        problems.append(
             f"teachers: mode=mine takes one, got {len(config.teachers)}; "
             "pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'"
         )
     if mining.range_max is not None and mining.range_max < least:
-        found.append(
+        problems.append(
             f"mining.range_max: {mining.range_max} leaves no room for num_negatives={mining.num_negatives} "
             f"after range_min={mining.range_min}; raise it to {least} or more"
         )
     low, high = mining.min_score, mining.max_score
     if low is not None and high is not None and low > high:
-        found.append(f"mining.min_score: {low:g} is above max_score={high:g}")
+        problems.append(f"mining.min_score: {low:g} is above max_score={high:g}")
     for name in ("query_prompt", "corpus_prompt"):
         if problem := prompt_problem(getattr(mining, name)):
-            found.append(f"mining.{name}: {problem}")
-    if dataset is not None and (problem := _no_pairs(dataset, mining)):
-        found.append(problem)
+            problems.append(f"mining.{name}: {problem}")
+    if dataset is not None:
+        problems += _data_problems(dataset, mining.positive_from)
     if find_spec("sentence_transformers") is None:
-        found.append(f"mode=mine: needs sentence-transformers; {install_extra('mine')}")
-    return found
+        problems.append(f"mode=mine: needs sentence-transformers; {install_extra('mine')}")
+    return problems
 
 
-def _no_pairs(dataset: DataSet, mining: MiningConfig) -> str | None:
-    name, scored, labelled = family_name(dataset), "score" in dataset.targets, "label" in dataset.targets
+def _data_problems(dataset: DataSet, positive_from: float | None) -> list[str]:
+    name, scored = family_name(dataset), "score" in dataset.targets
     if dataset.form == "text":
-        return (
+        return [
             f"dataset={name}: gives single texts, and mode=mine needs pairs of an anchor and its positive; "
             "choose dataset=pairs, dataset=triplets or an NLI data set"
-        )
-    if mining.positive_from is None and scored and not labelled:
-        return (
+        ]
+    if positive_from is None and scored and "label" not in dataset.targets:
+        return [
             f"mining.positive_from: dataset={name} gives scores; give the one from which a pair is an anchor "
             "and its positive"
-        )
-    if mining.positive_from is not None and not scored:
-        return f"mining.positive_from: dataset={name} gives no score; leave it null"
-    return None
+        ]
+    if positive_from is not None and not scored:
+        return [f"mining.positive_from: dataset={name} gives no score; leave it null"]
+    return []
 
 
 def positive_pairs(rows: Rows, positive_from: float | None) -> list[Pair]:
@@ -125,10 +127,11 @@ class Model:
     """A teacher as `mine_hard_negatives` asks for a model: vectors of anchors and of candidates, cosines.
 
     It is our encoder and not a `SentenceTransformer` of the same files, so that the vectors are those of
-    every other command, of a run or a checkpoint too. `messages` is the stream of the progress bars.
+    every other command, of a run or a checkpoint too. `messages` is the stream of the progress bars. Vectors
+    are kept in `parts`, by block, and not computed again.
     """
 
-    def __init__(self, encoder: Encoder, config: AnnotateConfig, messages: TextIO) -> None:
+    def __init__(self, encoder: Encoder, config: AnnotateConfig, messages: TextIO, parts: Path) -> None:
         (teacher,), mining = config.teachers, config.mining
         # Prompts that the model's files have for the two sides, in the order of sentence-transformers.
         named = {} if teacher.prompt is not None else encoder.backbone.declared.named
@@ -140,6 +143,7 @@ class Model:
             )
         )
         self._encoder, self._batch_tokens, self._messages = encoder, config.batch_tokens, messages
+        self._parts = parts
         self.device = encoder.backbone.device
 
     def encode_query(self, texts: list[str], **_: object) -> Tensor:
@@ -162,22 +166,32 @@ class Model:
         standing = self._encoder.prompt
         if prompt is not None:  # in place of the one that its files have for every text
             self._encoder.use(None)
+        read = prompted(texts, prompt)
         with Progress(what, len(texts), "texts", self._messages) as bar:
-            vectors = self._encoder.encode(
-                prompted(texts, prompt),
-                batch_tokens=self._batch_tokens,
-                progress=lambda done, total: bar.reach(done),
-            )  # (texts, dim)
+            blocks = [self._block(read, start, bar) for start in range(0, len(read), BLOCK)]
         self._encoder.use(standing)
+        vectors = np.concatenate(blocks)  # (texts, dim)
         check_finite(vectors, texts, 0)
         return torch.nn.functional.normalize(torch.from_numpy(vectors))
 
+    def _block(self, texts: list[str], start: int, bar: Progress) -> np.ndarray:
+        """The vectors of the block of texts that begins there, ``(texts of the block, dim)``."""
+        block = texts[start : start + BLOCK]
+        # The encoder may put a prompt of its own before each text.
+        path = self._parts / f"{digest_of([str(self._encoder.prompt), *block])[:24]}.npy"
+        if not path.is_file():
+            vectors = self._encoder.encode(
+                block, batch_tokens=self._batch_tokens, progress=lambda done, _: bar.reach(start + done)
+            )
+            folder.write_array(path, vectors)
+        return folder.read_array(path)
 
-def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Mined:
+
+def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig, parts: Path) -> Mined:
     """Mine negatives of each anchor among the positives of all others.
 
     Departures from `mine_hard_negatives`: an anchor that is also somebody's positive is never its own
-    negative, and the rows are in the order of the pairs.
+    negative, and the rows are in the order of the pairs. Vectors are kept in the folder `parts`.
     """
     from datasets import Dataset
     from sentence_transformers.util import mine_hard_negatives
@@ -188,7 +202,7 @@ def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Min
     itself = [(anchor, anchor) for anchor, _ in pairs if anchor in candidates]
     anchors, positives = zip(*dict.fromkeys([*pairs, *itself]), strict=True)
     random.seed(mining.seed)  # what mine_hard_negatives draws by
-    model = Model(encoder, config, sys.stderr)
+    model = Model(encoder, config, sys.stderr, parts)
     with contextlib.redirect_stderr(io.StringIO()):  # its own bars, which cannot be switched off
         mined = mine_hard_negatives(
             Dataset.from_dict({"anchor": anchors, "positive": positives}),
@@ -204,7 +218,7 @@ def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Min
     by_pair = {(row["anchor"], row["positive"]): row for row in mined}
     rows = [by_pair[pair] for pair in pairs if pair in by_pair]
     return Mined(
-        [row | {"scores": [round(score, _DECIMALS) for score in row["scores"]]} for row in rows],
+        [row | {"scores": [round(score, DECIMALS) for score in row["scores"]]} for row in rows],
         [pair for pair in pairs if pair not in by_pair],
     )
 
@@ -212,7 +226,7 @@ def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Min
 def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: Path) -> Outcome:
     """Mine negatives into the folder `output`, whose provenance comes last.
 
-    `teachers` are the records of `teachers.identity`.
+    `teachers` are the records of `teachers.identity`. Vectors are kept in `parts/` until the negatives are.
 
     Raises:
         ConfigError: if `output` is there and is not the same work.
@@ -220,24 +234,28 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     """
     pairs = positive_pairs(rows, config.mining.positive_from)
     settings = _settings(config, rows, pairs, teachers)
-    folder.check(output, settings, _SETTINGS, kept="parts", reusable=False)
-    if (output / PROVENANCE).is_file() and (output / TRIPLETS).is_file():
+    folder.check(output, settings, folder.ANNOTATE, kept="parts")
+    if (output / folder.PROVENANCE).is_file() and (output / TRIPLETS).is_file():
         say(f"{output}: already complete, nothing to mine")
         return _report(output, config.teachers[0].name)
     if not pairs:
-        raise DataError(f"{rows.name} {rows.split}: no row is a positive pair; {_WHICH}")
+        raise DataError(
+            f"{rows.name} {rows.split}: no row is a positive pair; those with a score of "
+            "mining.positive_from or more, else entailments, are"
+        )
     (encoder,) = load(config.teachers, gpu.start(config.gpu).device)
-    say(f"{len(pairs):,} pairs of an anchor and its positive, {len({one for _, one in pairs}):,} candidates")
-    mined = mine(pairs, encoder, config)
+    say(f"{len(pairs):,} pairs of an anchor and its positive")
+    parts = output / "parts" / hashlib.sha256(to_json_line(teachers)).hexdigest()[:12]
+    mined = mine(pairs, encoder, config, parts)
     if not mined.rows:
         raise DataError(f"no pair has {config.mining.num_negatives} negatives; {_MORE}")
-    folder.begin(output, settings, _SETTINGS)
+    folder.begin(output, settings, folder.ANNOTATE)
     _write(output, settings, rows, mined)
+    shutil.rmtree(output / "parts")
     return _report(output, config.teachers[0].name)
 
 
 _OURS = ("positive_from", "seed")  # options that mine_hard_negatives has not
-_WHICH = "those with a score of mining.positive_from or more, else entailments, are"
 _MORE = (
     "lower mining.num_negatives, range_min, absolute_margin, relative_margin or min_score, or raise "
     "range_max or max_score"
@@ -245,15 +263,14 @@ _MORE = (
 
 
 def _settings(config: AnnotateConfig, rows: Rows, pairs: Sequence[Pair], teachers: Sequence[Plain]) -> Plain:
-    """What decides the bytes of the output: no machine, no batch."""
-    from importlib.metadata import version
-
-    texts = {"left": [left for left, _ in pairs], "right": [right for _, right in pairs]}
-    mark = Rows(name=rows.name, split=rows.split, form="pair", texts=texts).fingerprint()
+    """What decides the negatives: no machine, no batch."""
+    left, right = map(list, zip(*pairs, strict=True)) if pairs else ([], [])
+    texts = Rows(name=rows.name, split=rows.split, form="pair", texts={"left": left, "right": right})
+    facts = {"name": rows.name, "split": rows.split, "count": len(pairs), "sha256": texts.fingerprint()}
     return {
         "schema": 1,
         "mode": "mine",
-        "pairs": {"name": rows.name, "split": rows.split, "count": len(pairs), "sha256": mark},
+        "pairs": facts,
         "teachers": list(teachers),
         "mining": asdict(config.mining),
         "sentence_transformers": version("sentence-transformers"),
@@ -263,9 +280,9 @@ def _settings(config: AnnotateConfig, rows: Rows, pairs: Sequence[Pair], teacher
 def _write(output: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
     publish(output / TRIPLETS, packed(to_json_lines(mined.rows)), replace=True)
     if mined.left_out:
-        left_out = [dict(zip(("anchor", "positive"), pair, strict=True)) for pair in mined.left_out]
+        left_out = ({"anchor": anchor, "positive": positive} for anchor, positive in mined.left_out)
         publish(output / LEFT_OUT, to_json_lines(left_out), replace=True)
-    list_skipped(rows, output)
+    folder.list_skipped(rows, output)
     names = [name for name in mined.rows[0] if name not in ("anchor", "scores")]
     scores = np.array([row["scores"] for row in mined.rows])  # (rows, 1 + negatives)
     provenance = {
@@ -274,19 +291,14 @@ def _write(output: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
         "mean_cosine": dict(zip(names, scores.mean(axis=0).tolist(), strict=True)),
         "file": {"path": TRIPLETS, "rows": len(mined.rows), "sha256": sha256(output / TRIPLETS)},
     }
-    publish(output / PROVENANCE, to_json(provenance).encode("utf-8", "replace"), replace=True)
+    publish(output / folder.PROVENANCE, to_json(provenance).encode("utf-8", "replace"), replace=True)
 
 
 def _report(output: Path, teacher: str) -> Outcome:
-    provenance = folder.read(output / PROVENANCE)
-    means = provenance["mean_cosine"]
+    provenance = folder.read(output / folder.PROVENANCE)
+    means, rows = provenance["mean_cosine"], f"{provenance['file']['rows']:,}"
     if left_out := provenance["left_out"]:
-        say(
-            f"warning: {left_out:,} of {provenance['pairs']['count']:,} pairs have fewer than "
-            f"{provenance['mining']['num_negatives']} negatives; these are in {output / LEFT_OUT} instead. "
-            f"To have more, {_MORE}"
-        )
-    rows = f"{provenance['file']['rows']:,}"
+        say(f"warning: {left_out:,} pairs have too few negatives and are in {output / LEFT_OUT}; {_MORE}")
     table = [["", "rows", "mean cosine"], *([name, rows, f"{mean:.4f}"] for name, mean in means.items())]
     columns = ", ".join(f"{name}: {name}" for name in ("anchor", *means))
     names = f"dataset.columns={{{columns}}}"

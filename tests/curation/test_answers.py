@@ -2,12 +2,9 @@
 
 import pytest
 
-from embedrun.curation.generation.answers import (
-    of_rows,
-    parse,
-    sift,
-)
-from embedrun.curation.generation.llm import Answer
+from embedrun.curation.answers import parse, sift
+from embedrun.curation.generate import column_of
+from embedrun.curation.llm import Answer
 from embedrun.errors import DataError
 from embedrun.rows import Rows
 
@@ -90,12 +87,12 @@ SENTENCE, OTHER = "a plane is taking off .", "a plane is landing"
 
 def test_a_column_of_a_data_set_is_chosen_by_its_name():
     rows = Rows(name="x", split="train", form="pair", texts={"left": ["a"], "right": ["b"]})
-    assert of_rows(rows, None) == of_rows(rows, "text1") == ["a"]
-    assert of_rows(rows, "text2") == ["b"]
-    with pytest.raises(DataError, match=r"no 'text3'; did you mean 'text\d'\? \(columns: text1, text2\)"):
-        of_rows(rows, "text3")
+    assert column_of(rows, None) == column_of(rows, "text1") == ["a"]
+    assert column_of(rows, "text2") == ["b"]
+    with pytest.raises(DataError, match=r"no 'text3'; did you mean 'text\d'\? \(it has: text1, text2\)"):
+        column_of(rows, "text3")
     texts = {"left": ["a"], "right": ["b"], "negative_1": ["c"], "negative_2": ["d"]}
-    assert of_rows(Rows(name="x", split="train", form="triplet", texts=texts), "negative_2") == ["d"]
+    assert column_of(Rows(name="x", split="train", form="triplet", texts=texts), "negative_2") == ["d"]
 
 
 TEXT = "A plane is taking off."

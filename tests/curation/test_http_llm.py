@@ -6,8 +6,8 @@ import time
 import pytest
 from chat_server import ChatServer, Reply, serving
 
-from embedrun.curation.generation.http import HttpLlm
-from embedrun.curation.generation.llm import Answer
+from embedrun.config.options import LlmConfig
+from embedrun.curation.llm import Answer, HttpLlm
 from embedrun.errors import DataError
 
 KEY = "sk-canary-0123456789"
@@ -19,17 +19,19 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
     monkeypatch.setattr(time, "sleep", seconds.append)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("LLM_KEY", KEY)
     return seconds
 
 
 def llm(chat: ChatServer, **options) -> HttpLlm:
     """The endpoint as a language model."""
-    return HttpLlm(**{"url": chat.url, "model": "m", "retries": 2, **options})
+    given = {"kind": "http", "url": chat.url, "model": "m", **options}
+    return HttpLlm(LlmConfig(**given), retries=2, timeout=120)
 
 
 def test_one_request_holds_the_prompt_the_options_and_the_key():
     with serving(lambda prompt, tries: Reply(f"1. re {prompt}")) as chat:
-        one = llm(chat, key=KEY, max_new_tokens=7, temperature=0.5, seed=3)
+        one = llm(chat, key_variable="LLM_KEY", max_new_tokens=7, temperature=0.5, seed=3)
         assert one.ask(["p é"]) == [Answer("1. re p é")]
         llm(chat, url=f"{chat.url}/chat/completions/", max_new_tokens=None, temperature=None).ask(["p"])
     whole, bare = chat.bodies
@@ -73,8 +75,11 @@ def test_how_an_answer_ended_is_kept(reply, answer):
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply(status=401, raw=b'{"error": {"message": "because"}}'), "401 - because; check the key in the"),
-        (Reply(status=404), "Error code: 404; check url and model"),
+        (
+            Reply(status=401, raw=b'{"error": {"message": "because"}}'),
+            "because; check url",
+        ),
+        (Reply(status=404), "Error code: 404; check url, model"),
         (Reply(status=500, raw=b'{"error": {"message": "no\\u001b[2J luck"}}'), "Error code: 500 - no"),
         (Reply(drop=0), "Connection error"),
         (Reply(raw=b'{"choices": []}'), "the response is not a chat completion"),
@@ -94,7 +99,7 @@ def test_an_endpoint_that_repeats_the_key_does_not_get_it_shown(status, caplog):
     caplog.set_level(logging.DEBUG)
     raw = None if status == 200 else b'{"error": {"message": "bad %s"}}' % KEY.encode()
     with serving(lambda prompt, tries: Reply(f"1. {KEY}", status=status, raw=raw)) as chat:
-        one = llm(chat, key=KEY)
+        one = llm(chat, key_variable="LLM_KEY")
         if status == 200:
             assert one.ask(["p"]) == [Answer("1. ***")]
         else:

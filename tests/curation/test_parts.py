@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from embedrun.blocks import Shard
-from embedrun.curation.annotation.output import Parts, merge
-from embedrun.curation.annotation.teachers import settings_of
+from embedrun.curation.annotate import Parts, merge
+from embedrun.curation.teachers import settings_of
 from embedrun.dataset.nli import Merged, by_label
 from embedrun.rows import Rows
 

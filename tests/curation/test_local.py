@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.curation.generation.local import LocalLlm
+from embedrun.config.options import LlmConfig
+from embedrun.curation.local import LocalLlm
 
 WORDS = ["<pad>", "</s>", "1.", "2.", "cat", "dog", "sits", "runs", "\n"]
 
@@ -43,7 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def llm(folder: Path, **options) -> LocalLlm:
-    return LocalLlm(**{"folder": folder, "label": "tiny", "max_new_tokens": 12, **options})
+    config = LlmConfig(**{"kind": "local", "name": "tiny", "max_new_tokens": 12, **options})
+    return LocalLlm(config, folder, device="cpu", precision="fp32")
 
 
 PROMPTS = ["cat sits", "dog runs runs", "1. cat 2. dog"]

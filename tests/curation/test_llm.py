@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from embedrun.curation.generation.llm import Answer, Responses, ask_all, prompt
+from embedrun.curation.llm import Answer, Responses, ask_all, prompt
 from embedrun.errors import DataError
 
 
@@ -20,12 +20,12 @@ def echo(prompt: str) -> Answer:
 def test_every_prompt_is_asked_once_and_a_second_time_nothing_is(tmp_path, scripted, parallel):
     llm, responses, counts = scripted(echo, parallel=parallel), Responses(tmp_path, "a"), []
     prompts = ["c", "a", "bb", "a"]
-    ask_all(llm, prompts, responses, counts.append)
+    counts.extend(ask_all(llm, prompts, responses))
     assert sorted(flat(llm.asked)) == ["a", "bb", "c"]
     assert sum(counts) == 3
     assert responses.get(llm, "bb") == Answer("re bb")
     again = scripted(echo, parallel=parallel)
-    ask_all(again, prompts, responses, counts.append)
+    counts.extend(ask_all(again, prompts, responses))
     assert again.asked == []
     assert sum(counts) == 6
 
@@ -39,12 +39,12 @@ def test_what_was_answered_before_a_failure_is_kept(tmp_path, scripted, parallel
 
     llm, responses = scripted(say, parallel=parallel), Responses(tmp_path, "a")
     with pytest.raises(DataError, match="no more"):
-        ask_all(llm, ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"], responses, lambda count: None)
+        list(ask_all(llm, ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"], responses))
     assert responses.get(llm, "a")
     assert responses.get(llm, "ccc") is None
     assert (responses.get(llm, "dddd") is not None) == (["dddd"] in llm.asked)
     rest = scripted(echo, parallel=parallel)
-    ask_all(rest, ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"], responses, lambda count: None)
+    list(ask_all(rest, ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"], responses))
     before = [prompt for prompt in flat(llm.asked) if prompt != "ccc"]
     assert sorted(before + flat(rest.asked)) == ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
 

@@ -1,12 +1,11 @@
 """Positive and negative pairs of issues."""
 
-import hashlib
 from collections import Counter
 
 import pytest
 
-from embedrun.curation.collection.github import Repository
-from embedrun.curation.collection.pairs import Pair, make_pairs
+from embedrun.curation.github import Repository
+from embedrun.curation.pairs import Pair, make_pairs
 from embedrun.errors import DataError
 
 NONE = {"dev": 0, "test": 0}
@@ -15,8 +14,7 @@ NONE = {"dev": 0, "test": 0}
 def repository(name: str, issues: int, duplicates: list[tuple[int, int]], texts: dict[int, str] = {}):  # noqa: B006
     """Issues 1 to `issues`, each with a text of its own unless it is said otherwise."""
     own = {number: texts.get(number, f"{name} {number}") for number in range(1, issues + 1)}
-    made = {number: hashlib.sha256(text.encode()).digest()[:16] for number, text in own.items()}
-    return Repository(name, made, duplicates)
+    return Repository(name, own, duplicates)
 
 
 def many(name: str, count: int) -> Repository:

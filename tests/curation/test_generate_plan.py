@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.curation.generation.plan import plan_generate
+from embedrun.curation.generate import plan_generate
 from embedrun.errors import ConfigError
 
 LOCAL = {"kind": "local", "name": "x"}
@@ -37,7 +37,6 @@ def test_a_plan_holds_the_options_the_data_set_and_the_share():
             "shard: expected I/N with I from 0 to N - 1 (the first of four is 0/4), got '3/3'",
         ),
         ({"llms": []}, "llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"),
-        ({"llms": [HTTP, {**HTTP, "url": "https://b/v1", "temperature": 0.0}]}, "llms[1]: the same model"),
         ({"llms": [{"kind": "local"}]}, "llms[0].name: kind=local needs a value"),
         ({"llms": [{**LOCAL, "model": "m"}]}, "llms[0].model: only for kind=http, and this one is local"),
         ({"llms": [{**HTTP, "url": "host"}]}, "llms[0].url: expected https://HOST/v1 or http://HOST:PORT/v1"),

@@ -2,7 +2,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from embedrun.curation.generation.llm import Answer
+from embedrun.curation.llm import Answer
 
 
 class Scripted:

@@ -1,7 +1,9 @@
 """What scores a pair: the teachers, their settings, the cosines of a block."""
 
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from embedrun.rows import Rows
 
 Encode = Callable[[list[str]], np.ndarray]  # texts -> (texts, dim), float32
 
+DECIMALS = 7  # a cosine of float32 vectors carries no more
 _PLACE = "{text}"
 _ROWS_AT_ONCE = 1024  # pairs whose vectors are held in float64
 _SHOWN = 60  # characters of a text in a message
@@ -50,19 +53,18 @@ def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence
     """
     texts = sorted({*lefts, *rights}, key=lambda text: (len(text), text))
     place = {text: index for index, text in enumerate(texts)}
-    left = np.array([place[text] for text in lefts], dtype=np.int64)  # (rows,)
-    right = np.array([place[text] for text in rights], dtype=np.int64)  # (rows,)
+    left, right = (np.array([place[text] for text in side]) for side in (lefts, rights))  # (rows,) each
     cosines = np.empty((len(left), len(teachers)))  # (rows, teachers)
     for column, encode in enumerate(teachers):
         vectors = encode(texts)  # (texts, dim)
         check_finite(vectors, texts, column)
         for start in range(0, len(left), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
-            cosines[part, column] = cosine(vectors[left[part]], vectors[right[part]])
+            cosines[part, column] = _cosine(vectors[left[part]], vectors[right[part]])
     return cosines
 
 
-def cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Cosine of each two rows of ``(rows, dim)``, in float64, ``(rows,)``; 0 where either vector is zero."""
     left, right = left.astype(np.float64), right.astype(np.float64)
     length = np.sqrt((left * left).sum(1)) * np.sqrt((right * right).sum(1))  # (rows,)
@@ -85,11 +87,10 @@ def check_finite(vectors: np.ndarray, texts: Sequence[str], column: int) -> None
     finite = np.isfinite(vectors).all(axis=1)  # (texts,)
     if finite.all():
         return
-    text = texts[int(finite.argmin())]
-    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    text = texts[int(finite.argmin())][:_SHOWN]
     raise DataError(
         f"teachers[{column}]: {int((~finite).sum())} of its {len(texts)} vectors are not finite, "
-        f"first that of {shown!r}; its weights may be damaged, name another"
+        f"first that of {text!r}; its weights may be damaged, name another"
     )
 
 
@@ -98,32 +99,30 @@ def settings_of(rows: Rows, block_rows: int, teachers: Sequence[Plain]) -> Plain
 
     Scores that the rows may have already are ignored; `teachers` are as `identity` makes them.
     """
-    bare = Rows(
-        name=rows.name,
-        split=rows.split,
-        form=rows.form,
-        texts=rows.texts,
-        targets={"label": rows.targets["label"]},
-    )
-    says = {"name": rows.name, "split": rows.split, "count": len(rows), "sha256": bare.fingerprint()}
-    return {"schema": 1, "rows": says, "block_rows": block_rows, "teachers": list(teachers)}
+    bare = replace(rows, targets={"label": rows.targets["label"]}, subset=[], kept=None)
+    facts = {"name": rows.name, "split": rows.split, "count": len(rows), "sha256": bare.fingerprint()}
+    return {"schema": 1, "rows": facts, "block_rows": block_rows, "teachers": list(teachers)}
 
 
 def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]:
-    """The model folder of each teacher, and why one has none.
-
-    Raises:
-        ConfigError: for a revision of a local folder.
-    """
+    """The model folder of each teacher, and why one has none; a ConfigError for a revision of a folder."""
     folders, problems = [], []
     for index, teacher in enumerate(teachers):
         try:
-            folders.append(backbone.locate(teacher.name, teacher.revision))
+            with _named(index):
+                folders.append(backbone.locate(teacher.name, teacher.revision))
         except DataError as fault:
-            problems += [f"teachers[{index}]: {problem}" for problem in fault.problems]
-        except ConfigError as fault:
-            raise ConfigError([f"teachers[{index}]: {problem}" for problem in fault.problems]) from None
+            problems += fault.problems
     return folders, problems
+
+
+@contextlib.contextmanager
+def _named(index: int) -> Iterator[None]:
+    """Faults of the block name the teacher."""
+    try:
+        yield
+    except (ConfigError, DataError) as fault:
+        raise type(fault)([f"teachers[{index}]: {problem}" for problem in fault.problems]) from fault
 
 
 def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
@@ -132,8 +131,7 @@ def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
     `name` (of a local model only that of its folder), `revision` as asked for, `commit` of a hub model or
     else `sha256` of the model's files, `pooling`, `max_length` and `prompt`.
     """
-    commit = commit_of(folder)
-    local = expanded(teacher.name).exists()
+    commit, local = commit_of(folder), expanded(teacher.name).exists()
     return {
         "name": Path(teacher.name).resolve().name if local else teacher.name,
         "revision": teacher.revision,
@@ -154,31 +152,11 @@ def load(teachers: Sequence[AnnotatorConfig], device: torch.device) -> list[Enco
     """
     encoders = []
     for index, teacher in enumerate(teachers):
-        wanted = BackboneConfig(name=teacher.name, revision=teacher.revision, max_length=teacher.max_length)
-        try:
+        model = BackboneConfig(name=teacher.name, revision=teacher.revision, max_length=teacher.max_length)
+        with _named(index):
             # No weight that a vector depends on is drawn from the seed.
-            encoder = Encoder.build(wanted, PoolingConfig(name=teacher.pooling), seed=0)
-            if teacher.prompt is not None:  # in place of the one that its files say
+            encoder = Encoder.build(model, PoolingConfig(name=teacher.pooling), seed=0)
+            if teacher.prompt is not None:  # in place of the one that its files name
                 encoder.use(None)
-        except (ConfigError, DataError) as fault:
-            raise type(fault)([f"teachers[{index}]: {problem}" for problem in fault.problems]) from fault
         encoders.append(encoder.to(device).eval())
     return encoders
-
-
-def encoding(
-    encoder: Encoder, prompt: str | None, batch_tokens: int, progress: Callable[[float], None]
-) -> Encode:
-    """The encoder as the annotation uses it, with at most `batch_tokens` padded tokens a forward pass.
-
-    `prompt` is as for `prompted`; `progress` gets the share of the texts that are done, from 0 to 1.
-    """
-
-    def encode(texts: list[str]) -> np.ndarray:
-        return encoder.encode(
-            prompted(texts, prompt),
-            batch_tokens=batch_tokens,
-            progress=lambda done, total: progress(done / total),
-        )  # (texts, dim)
-
-    return encode

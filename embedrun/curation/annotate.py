@@ -1,0 +1,283 @@
+"""One annotation: checked, encoded block by block, merged, shown; mining begins here too."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from embedrun import gpu, plot
+from embedrun.blocks import Shard
+from embedrun.config import AnnotateConfig, Checker, nearest
+from embedrun.console import Progress, aligned, clean, say
+from embedrun.curation import folder, mining
+from embedrun.curation.teachers import (
+    DECIMALS,
+    Encode,
+    average,
+    identity,
+    load,
+    located,
+    prompt_problem,
+    prompted,
+    settings_of,
+    similarities,
+)
+from embedrun.dataset import named
+from embedrun.dataset.nli import Merged, by_label
+from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.plan import plan_dataset, refuse_training_gpu
+from embedrun.family import family_name
+from embedrun.files import (
+    Plain,
+    expanded,
+    packed,
+    publish,
+    sha256,
+    to_json,
+    to_json_line,
+    to_json_lines,
+    whole_file,
+)
+from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
+from embedrun.rows import Rows
+from embedrun.runs.directory import Outcome
+from embedrun.runs.search import settled
+from embedrun.store import Store, hub
+
+if TYPE_CHECKING:
+    from embedrun.dataset import DataSet
+
+SCORED = "nli_scored.jsonl.gz"
+BY_LABEL = "scores_by_label"  # .json and .png
+
+
+@dataclass(frozen=True)
+class AnnotatePlan:
+    """One checked annotation, of the labelled pairs `dataset`, or of its positive pairs with `mode=mine`."""
+
+    config: AnnotateConfig
+    dataset: "DataSet"
+    shard: Shard
+
+
+def plan_annotate(plain: Plain) -> AnnotatePlan:
+    """Check a composed annotation configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    problems = checker.problems
+    config = checker.build(AnnotateConfig, plain)
+    dataset = plan_dataset(checker, plain.get("dataset"))
+    shard = Shard(0, 1)
+    if config is not None:
+        if config.mode == "score" and dataset is not None and not _is_scorable(dataset):
+            problems.append(
+                f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; "
+                "choose dataset=nli_three_way, or dataset=pairs with "
+                "'dataset.columns={text1: A, text2: B, label: C}'"
+            )
+        problems += mining.problems(config, dataset)
+        problems += gpu.problems(config.gpu)
+        refuse_training_gpu(checker, config.gpu)
+        if config.gpu.precision not in ("auto", "fp32"):
+            problems.append(
+                f"gpu.precision: teachers compute in float32, got {config.gpu.precision}; leave it at auto"
+            )
+        problems += _teacher_problems(config)
+        try:
+            shard = Shard.parse(config.shard)
+        except ValueError as fault:
+            problems.append(f"shard: {fault}")
+    if problems or config is None or dataset is None:
+        raise checker.refusal()
+    return AnnotatePlan(config, dataset, shard)
+
+
+def _is_scorable(dataset: "DataSet") -> bool:
+    return dataset.form == "pair" and "label" in dataset.targets
+
+
+def _teacher_problems(config: AnnotateConfig) -> list[str]:
+    # A teacher has no option that says which layer is the first or how far to pad, and trains no head.
+    known = ("auto", *(name for name in POOLINGS if name not in (FIRST_LAST, HEAD, *LEGACY)))
+    if not config.teachers:
+        return ["teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'"]
+    problems = []
+    for index, teacher in enumerate(config.teachers):
+        if (name := teacher.pooling) not in known:
+            problems.append(
+                f"teachers[{index}].pooling: no pooling {name!r}{nearest(name, known)} "
+                f"(there are: {', '.join(known)})"
+            )
+        if problem := prompt_problem(teacher.prompt):
+            problems.append(f"teachers[{index}].prompt: {problem}")
+    return problems
+
+
+def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
+    """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine.
+
+    `overrides` are not used; a run directory that the user named is refused.
+
+    Raises:
+        ConfigError: with every fault of the configuration, or if `output` holds another annotation.
+        DataError: with everything that is missing or damaged.
+    """
+    plain = settled(plain, pin=hub.pinned)  # a later finished run must not change what this one started from
+    plan = plan_annotate(plain)
+    if directory is not None:
+        raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
+    config, output = plan.config, expanded(plan.config.output)
+    store = Store.find(config.data_dir)
+    folders, problems = located(config.teachers)
+    if problems := problems + named.unreadable([(plan.dataset, "train")], store):
+        raise DataError(problems)
+    rows = plan.dataset.read("train", store)
+    teachers = [identity(*both) for both in zip(config.teachers, folders, strict=True)]
+    if config.mode == "mine":
+        return mining.run(config, rows, teachers, output)
+    settings = settings_of(rows, config.block_rows, teachers)
+    folder.check(output, settings, folder.ANNOTATE, kept="parts")
+    if (output / folder.PROVENANCE).is_file() and (output / SCORED).is_file():
+        say(f"{output}: already complete, nothing to encode")
+        return _report(output)
+    parts = Parts(output, rows, settings)
+    numbers = [] if config.merge_only else parts.missing(plan.shard)
+    folder.begin(output, settings, folder.ANNOTATE)
+    folder.list_skipped(rows, output)
+    if numbers:
+        _encode(plan, parts, numbers)
+    if missing := parts.missing():
+        first = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+        if config.merge_only:
+            raise DataError(
+                f"{output}: {len(missing)} of {parts.count} blocks are missing ({first}); run the same "
+                "command without merge_only, or copy them into parts/"
+            )
+        done = f"{parts.count - len(missing)} of {parts.count} blocks are done, missing {first}"
+        print(clean(f"{done}\n\n{output}"))
+        return Outcome(str(output))
+    say(f"every block is done, merging {parts.count}")
+    merge(parts)
+    return _report(output)
+
+
+class Parts:
+    """The blocks that are done: files of cosines, ``(rows, teachers)``, in `parts/` of the output.
+
+    Each is whole or absent. Their names tell the settings, so that those of another annotation never count.
+    """
+
+    def __init__(self, output: Path, rows: Rows, settings: Plain) -> None:
+        self.output, self.rows, self.settings = output, rows, settings
+        self.count = -(-len(rows) // settings["block_rows"])
+        self._mark = hashlib.sha256(to_json_line(settings)).hexdigest()[:12]
+
+    def path(self, number: int) -> Path:
+        """The file of a block."""
+        return self.output / "parts" / f"part-{number:05}-{self._mark}.npy"
+
+    def missing(self, shard: Shard = Shard(0, 1)) -> list[int]:  # noqa: B008 - it is frozen
+        """The blocks of a shard that are still to do."""
+        return [number for number in shard.of(self.count) if not self.path(number).is_file()]
+
+    def score(self, numbers: Sequence[int], teachers: Sequence[Encode]) -> Iterator[int]:
+        """Score blocks and write each as soon as it is done; yields the number of rows of each."""
+        size = self.settings["block_rows"]
+        for number in numbers:
+            block = slice(number * size, (number + 1) * size)
+            texts = (self.rows.texts[side][block] for side in ("left", "right"))
+            cosines = similarities(*texts, teachers)  # (rows, teachers)
+            folder.write_array(self.path(number), cosines)
+            yield len(cosines)
+
+    def read(self) -> np.ndarray:
+        """All cosines, ``(rows, teachers)``.
+
+        Raises:
+            DataError: if a part is missing or damaged.
+        """
+        cosines = np.concatenate([folder.read_array(self.path(number)) for number in range(self.count)])
+        if cosines.shape != (len(self.rows), len(self.settings["teachers"])):
+            raise DataError(f"{self.output / 'parts'}: does not fit the rows; remove it and rerun")
+        return cosines
+
+
+def merge(parts: Parts) -> None:
+    """Write the scored rows, the table and the plot by label, and last the provenance, which says complete.
+
+    Raises:
+        DataError: if a part is missing or damaged.
+    """
+    rows, cosines, output = parts.rows, parts.read(), parts.output
+    label, scores = rows.targets["label"], np.round(average(cosines), DECIMALS)  # (rows,) each
+    columns = {
+        "text1": rows.texts["left"],
+        "text2": rows.texts["right"],
+        "label": label.tolist(),
+        "score": scores.tolist(),
+        **{
+            f"score_{place}": np.round(column, DECIMALS).tolist() for place, column in enumerate(cosines.T, 1)
+        },
+    }
+    lines = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    publish(output / SCORED, packed(to_json_lines(lines)), replace=True)
+    groups = Merged(label, scores).groups()
+    publish(output / f"{BY_LABEL}.json", to_json(by_label(groups)).encode(), replace=True)
+    with whole_file(output / f"{BY_LABEL}.png") as aside:
+        plot.histogram(groups, "mean cosine of the teachers", "Scores by label", aside)
+    provenance = {
+        **parts.settings,
+        "score": "mean over the teachers of the cosine of the two texts' vectors (RAOE, Eq. 4)",
+        "labels": {name: len(scores) for name, scores in groups.items()},
+        "file": {"path": SCORED, "rows": len(rows), "sha256": sha256(output / SCORED)},
+    }
+    publish(output / folder.PROVENANCE, to_json(provenance).encode(), replace=True)
+
+
+def _encode(plan: AnnotatePlan, parts: Parts, numbers: Sequence[int]) -> None:
+    """Score these blocks, and keep each as soon as it is done."""
+    config, rows = plan.config, len(parts.rows)
+    encoders = load(config.teachers, gpu.start(config.gpu).device)
+    say(
+        f"{rows:,} pairs in {parts.count} blocks, {len(plan.shard.of(parts.count))} of them in shard "
+        f"{config.shard}, {len(numbers)} to do"
+    )
+    total = sum(min(config.block_rows, rows - number * config.block_rows) for number in numbers)
+    scored = 0
+    with Progress("annotate", total, "pairs") as bar:
+
+        def encode(texts: list[str], index: int) -> np.ndarray:
+            def progress(done: int, texts: int) -> None:
+                share = (index + done / texts) / len(encoders)
+                bar.reach(scored + int(min(config.block_rows, total - scored) * share))
+
+            prompt, tokens = config.teachers[index].prompt, config.batch_tokens
+            return encoders[index].encode(prompted(texts, prompt), batch_tokens=tokens, progress=progress)
+
+        try:
+            for count in parts.score(
+                numbers, [partial(encode, index=index) for index in range(len(encoders))]
+            ):
+                scored += count
+                bar.reach(scored)
+        except KeyboardInterrupt:
+            done = len(numbers) - len(parts.missing(plan.shard))
+            say(f"{done} of {len(numbers)} blocks are done and kept; run the same command to resume")
+            raise
+
+
+def _report(output: Path) -> Outcome:
+    heading = ["label", "pairs", "mean", *(f"{share} %" for share in range(10, 100, 10))]
+    table = [
+        [name, f"{row['pairs']:,}", f"{row['mean']:.4f}", *(f"{value:.3f}" for value in row["deciles"])]
+        for name, row in folder.read(output / f"{BY_LABEL}.json").items()
+    ]
+    print(f"{aligned([heading, *table], right=range(1, len(heading)))}\n\n{clean(str(output))}")
+    return Outcome(str(output))

@@ -1,1 +1,0 @@
-"""Teacher similarities of labelled pairs (RAOE)."""

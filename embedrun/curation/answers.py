@@ -1,0 +1,189 @@
+"""The sentences of answers, the pairs that they make, and why others are rejected."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from embedrun.console import clean
+from embedrun.curation.llm import Answer
+from embedrun.files import Plain
+from embedrun.store.columns import sentence
+
+# The score of a pair of the input sentence and what the prompt of that kind gave.
+SCORES = {"positive": 1, "negative": 0}
+# `1.` `1)` `(1)` `1:` and `-` `*` `+` and the bullet; each with white space after it.
+_NUMBERED = re.compile(r"\s*(?:\(\d{1,3}\)|\d{1,3}[.):])\s+(.*)", re.ASCII)
+_BULLETED = re.compile(r"\s*[-*+•]\s+(.*)")
+_FENCED = re.compile(r"^[ \t]*```[\w-]*[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
+# Models that think aloud first end that with this tag; lists before it are not the answer.
+_THOUGHT = "</think>"
+_QUOTES = (("**", "**"), ("__", "__"), ("*", "*"), ('"', '"'), ("“", "”"), ("'", "'"), ("‘", "’"), ("«", "»"))
+
+
+@dataclass
+class Parsed:
+    """The sentences of an answer, in their order, and reason and text of each reject."""
+
+    sentences: list[str] = field(default_factory=list)
+    rejects: list[tuple[str, str]] = field(default_factory=list)
+
+
+def parse(answer: Answer, size: int) -> Parsed:
+    """The sentences of an answer, at most `size`, each a whole item of one list; the others are rejected.
+
+    A list is JSON (an array of texts, an array of objects with one text each, or an object that holds one
+    such array or only texts), alone or inside the one ``` fence of the answer; or lines that begin with a
+    number; or lines that begin with a bullet. Other lines around the items are rejected one by one, and an
+    answer without a list is rejected whole. Of an answer that was cut off at its maximum length, the last
+    item is rejected, and JSON is rejected whole because it does not end.
+    """
+    text = answer.text.rpartition(_THOUGHT)[2].strip()
+    if answer.refused is not None:
+        return Parsed(rejects=[(f"no answer: {answer.refused}", answer.text)])
+    if not text:
+        return Parsed(rejects=[("the answer is empty", answer.text)])
+    fenced = _FENCED.findall(text + "\n")
+    body = fenced[0].strip() if len(fenced) == 1 else text
+    parsed = _json(body) if body[:1] in ("[", "{") else _lines(body, answer.cut)
+    items, parsed.sentences = parsed.sentences, []
+    for item in items:
+        text = _unquoted(item)
+        if reason := _unfit(text):
+            parsed.rejects.append((reason, item))
+        elif len(parsed.sentences) == size:
+            parsed.rejects.append(("more items than were asked for", item))
+        else:
+            parsed.sentences.append(text)
+    return parsed
+
+
+def _json(body: str) -> Parsed:
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return Parsed(rejects=[("the answer is not JSON", body)])
+    if isinstance(data, dict):
+        values = list(data.values())
+        data = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+    texts = [value for item in data for value in (item.values() if _is_single(item) else [item])]
+    if not all(isinstance(text, str) for text in texts):
+        return Parsed(rejects=[("the answer is JSON, and not a list of texts", body)])
+    return Parsed(texts)
+
+
+def _is_single(item: object) -> bool:
+    return isinstance(item, dict) and len(item) == 1
+
+
+def _lines(body: str, cut: bool) -> Parsed:
+    lines, parsed = [line.rstrip() for line in body.split("\n")], Parsed()
+    # What the items begin with: the mark of the first line that has one.
+    marks = (mark for line in lines for mark in (_NUMBERED, _BULLETED) if mark.fullmatch(line))
+    if (mark := next(marks, None)) is None:
+        return Parsed(rejects=[("the answer has no numbered, bulleted or JSON list", body)])
+    last_is_item = False
+    for line in lines:
+        item = mark.fullmatch(line)
+        if item:
+            parsed.sentences.append(item[1])
+        elif line and line[0].isspace() and last_is_item:
+            # Its sentence continues below it: neither of the two lines is a whole one.
+            parsed.rejects.append(("an item of several lines", f"{parsed.sentences.pop()}\n{line}"))
+        elif line:
+            parsed.rejects.append(("a line that is no item of the list", line))
+        last_is_item = item is not None
+    if cut and last_is_item:
+        parsed.rejects.append(("cut off at the longest length", parsed.sentences.pop()))
+    return parsed
+
+
+def _unquoted(item: str) -> str:
+    text = item.strip()
+    for left, right in _QUOTES:
+        inner = text[len(left) : -len(right)]
+        if text == left + inner + right and left not in inner:
+            return _unquoted(inner)  # emphasis may stand around quotes
+    return text
+
+
+def _unfit(text: str) -> str | None:
+    """Why a text is no sentence, or None."""
+    try:
+        sentence(text)
+    except ValueError as fault:
+        return str(fault)
+    if clean(text) != text or "\n" in text or "\t" in text:
+        return "a control character in the text"
+    return None
+
+
+def missing_words(text1: str, text2: str) -> int:
+    """Number of different words of `text1` that are not in `text2`; white space separates words.
+
+    Source: the first released trainer of Li and Li 2024 (AnglE), which leaves a pair with score 0 out if
+    fewer than 5 different words of its first sentence are missing from the second, for the sentences of
+    ChatGPT and for those of all three models together; the paper does not mention it. Letter case and
+    punctuation count, as there, so "cat" and "cat." are two words.
+    """
+    return len(set(text1.split()) - set(text2.split()))
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """What the answers about one sentence gave.
+
+    Args:
+        pairs: `text1`, `text2`, `score` (1 same meaning, 0 opposite) and `llm`.
+        rejects: `text1`, `llm`, `kind`, `reason` and `text`.
+    """
+
+    pairs: list[Plain]
+    rejects: list[Plain]
+
+
+def sift(
+    text: str, answers: Sequence[tuple[str, Mapping[str, Answer]]], *, size: int, words: int | None
+) -> Sifted:
+    """The pairs of one input sentence, those of several language models joined.
+
+    A pair that several answers give counts once, for the first. A sentence that is given both as a positive
+    and as a negative is neither; the paper does not mention the case. Letter case and white space make no
+    difference.
+
+    Args:
+        answers: label of each language model, and its answer by kind.
+        size: sentences that each answer was asked for.
+        words: of its input that a negative must lack, by `missing_words`; None keeps every negative.
+    """
+    parsed = [
+        (llm, kind, parse(answer, size)) for llm, by_kind in answers for kind, answer in by_kind.items()
+    ]
+    rejects = [(llm, kind, *reject) for llm, kind, answer in parsed for reject in answer.rejects]
+    given = [(llm, kind, other) for llm, kind, answer in parsed for other in answer.sentences]
+    kinds = defaultdict(set)
+    for _, kind, other in given:
+        kinds[_folded(other)].add(kind)
+    pairs, seen = [], {}
+    for llm, kind, other in given:
+        folded, reason = _folded(other), None
+        if folded == _folded(text):
+            reason = "the input sentence itself"
+        elif len(kinds[folded]) > 1:
+            reason = "given both as a positive and as a negative"
+        elif folded in seen:
+            reason = f"given before by {seen[folded]}"
+        elif kind == "negative" and words is not None and missing_words(text, other) < words:
+            reason = f"a negative in which fewer than {words} words are missing"
+        if reason is not None:
+            rejects.append((llm, kind, reason, other))
+            continue
+        seen[folded] = llm
+        pairs.append({"text1": text, "text2": other, "score": SCORES[kind], "llm": llm})
+    names = ("llm", "kind", "reason", "text")
+    return Sifted(pairs, [{"text1": text, **dict(zip(names, reject, strict=True))} for reject in rejects])
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -1,1 +1,0 @@
-"""Duplicate issues of GitHub repositories as pairs (AnglE)."""

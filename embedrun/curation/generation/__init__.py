@@ -1,1 +1,0 @@
-"""Pairs that language models write (AnglE Section 4.5)."""

@@ -192,8 +192,8 @@ class Parts:
         size = self.settings["block_rows"]
         for number in numbers:
             block = slice(number * size, (number + 1) * size)
-            texts = (self.rows.texts[side][block] for side in ("left", "right"))
-            cosines = similarities(*texts, teachers)  # (rows, teachers)
+            left, right = (self.rows.texts[side][block] for side in ("left", "right"))
+            cosines = similarities(left, right, teachers)  # (rows, teachers)
             folder.write_array(self.path(number), cosines)
             yield len(cosines)
 

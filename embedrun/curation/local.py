@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import read_config
-from embedrun.backbone.pretrained import quiet, unreadable
+from embedrun.backbone.pretrained import quiet, read_tokenizer, readable
 from embedrun.config.options import LlmConfig
 from embedrun.curation.llm import Answer
-from embedrun.errors import DataError, EmbedrunError
+from embedrun.errors import DataError
 from embedrun.files import Plain, expanded
 from embedrun.store import sha256
 
@@ -62,7 +61,7 @@ class LocalLlm:
             DataError: if the folder cannot be read as a model.
         """
         if self._model is None:
-            self._load()
+            self._model, self._tokenizer = self._load()
         special = self._tokenizer.chat_template is None  # a template writes the special tokens itself
         texts = [prompt if special else self._templated(prompt) for prompt in prompts]
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=special)["input_ids"]]
@@ -88,25 +87,20 @@ class LocalLlm:
             if self._device == "cuda":
                 torch.cuda.empty_cache()
 
-    def _load(self) -> None:
-        """Read the model, ready to write, and its tokenizer, which pads on the left."""
+    def _load(self) -> tuple[Any, Any]:
+        """The model, ready to write, and its tokenizer, which pads on the left."""
         import torch
         from transformers import AutoModelForCausalLM, GenerationConfig
 
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self._precision]
         local = {"local_files_only": True, "trust_remote_code": False}
         read_config(self._folder)
-        try:
-            with quiet():
-                loaded: Any = AutoModelForCausalLM.from_pretrained(
-                    self._folder, dtype=dtype, weights_only=True, output_loading_info=True, **local
-                )
-                model, report = loaded
-                tokenizer: Any = tokenizers.read(self._folder, getattr(model.config, "vocab_size", None))
-        except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
-            raise
-        except Exception as fault:  # files from anywhere fail in any way
-            raise unreadable(self._folder, "a causal language model", fault) from None
+        with readable(self._folder, "a causal language model"), quiet():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                self._folder, dtype=dtype, weights_only=True, output_loading_info=True, **local
+            )
+            model, report = loaded
+            tokenizer: Any = read_tokenizer(self._folder, getattr(model.config, "vocab_size", None))
         if missing := sorted(report["missing_keys"]):
             raise DataError(
                 f"{self._folder}: the weights lack {', '.join(missing[:3])} of a causal language model, "
@@ -125,7 +119,7 @@ class LocalLlm:
             eos_token_id=self._ends or None,
             pad_token_id=tokenizer.pad_token_id,
         )
-        self._model, self._tokenizer = model.eval().to(self._device), tokenizer
+        return model.eval().to(self._device), tokenizer
 
     def _templated(self, prompt: str) -> str:
         message = [{"role": "user", "content": prompt}]

@@ -35,7 +35,8 @@ _CLEAN_EXAMPLES = """Rows that were read from files, their token ids and the sco
 kept in the user's cache folder and made anew when needed; your own files and the data folder stay.
 
 examples:
-  embedrun data clean --older-than 30"""
+  embedrun data clean --older-than 30
+  embedrun data clean                    # all of it"""
 _AUDIT_EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run
 of characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
 image captions, is compared by sentence. A data set is read with its default options.

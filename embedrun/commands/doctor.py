@@ -30,6 +30,7 @@ _PATIENCE = 3.0  # seconds
 _LEAST = 64 * 2**20  # bytes; the quickstart leaves about 20 MB
 # What each extra is for; an extra for working on embedrun itself is not listed.
 EXTRAS = {
+    "senteval": "the published protocol of evaluation=senteval",
     "mteb": "evaluation=mteb",
     "qlora": "backbone.adapter.quantize=nf4, with CUDA",
     "tensorboard": "tracking=tensorboard",
@@ -209,5 +210,5 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
         yield Finding("data", "note", "; ".join(fault.problems))
         return
     files = {entry["path"] for entry in manifest if store.has(entry["path"])}
-    text = f"{store.root}, {len(files)} of {len(manifest)} files; embedrun data list has their presets"
+    text = f"{store.root}, {len(files)} of {len(manifest)} files; embedrun data check reads them"
     yield Finding("data", "ok" if files else "note", text)

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Literal
 
 import numpy as np
 
-from embedrun.evaluation.classifier import examples, validate
-from embedrun.evaluation.classifier.adam import Adam
+from embedrun.errors import install_extra
+from embedrun.evaluation.classifier import Method, examples, validate
 from embedrun.evaluation.classifier.convex import Convex
 from embedrun.evaluation.intervals import interval, mean_draws
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined, unheard
@@ -60,7 +61,8 @@ class Senteval:
             published scores. `fast` ignores them.
 
     Raises:
-        ValueError: if there is no task or no seed, a seed is negative or too large, or `fast` has several.
+        ValueError: if numba is missing for `paper`, there is no task or no seed, a seed is negative or too
+            large, or `fast` has several.
     """
 
     unscaled = True
@@ -74,6 +76,10 @@ class Senteval:
     ) -> None:
         if not tasks:
             raise ValueError(f"Senteval: tasks must name at least one of {', '.join(TASKS)}; got {tasks}")
+        if protocol == "paper" and find_spec("numba") is None:
+            raise ValueError(
+                f"Senteval: protocol paper needs numba; {install_extra('senteval')}, or set protocol=fast"
+            )
         if not seeds or not all(0 <= seed < 2**32 for seed in seeds):
             raise ValueError(f"Senteval: seeds must be at least one number from 0 to 2^32 - 1, got {seeds}")
         if protocol == "fast" and len(set(seeds)) > 1:
@@ -84,6 +90,13 @@ class Senteval:
         self.tasks, self.seeds = list(dict.fromkeys(tasks)), list(dict.fromkeys(seeds))
         self.protocol: Protocol = protocol
         self._metric = f"accuracy_{protocol}"
+
+    def _classifier(self, seed: int) -> Method:
+        if self.protocol == "fast":
+            return Convex()
+        from embedrun.evaluation.classifier.adam import Adam
+
+        return Adam(seed)
 
     def sources(self) -> dict[str, Source]:
         """Every split of each task, as `<task>` or `<task>_<split>`."""
@@ -137,7 +150,7 @@ class Senteval:
             return Scores(self._scores(task, undefined, undefined, undefined), main, shown=self._shown(task))
         outcomes = [
             validate(
-                Adam(seed) if self.protocol == "paper" else Convex(),
+                self._classifier(seed),
                 splits,
                 _counted(progress, index, len(self.seeds)),
             )

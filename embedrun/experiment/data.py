@@ -225,11 +225,12 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     if held_out is None or held_out.dev is None:
         if unselected := without_dev(plan.config, plan.dataset):
             raise ConfigError(unselected)
-        said = "the last checkpoint is kept"
-        if plan.config.training.dev != "none":
-            reason = "none of these pairs can be ranked" if held_out is None else held_out.reason
-            said += f", without dev rows ({reason}); {ways_to_dev(plan.config, plan.dataset)} gives them"
-        return Divided(every, train, None, LAST, said)
+        kept = "the last checkpoint is kept"
+        if plan.config.training.dev == "none":
+            return Divided(every, train, None, LAST, f"training.dev=none: {kept}")
+        reason = "and none of these rows can be ranked" if held_out is None else held_out.reason
+        ways = ways_to_dev(plan.config, plan.dataset)
+        return Divided(every, train, None, LAST, f"no dev rows, {reason}: {kept}; {ways} gives them")
     what = f"{held_out.rows:,} of {len(every):,} training rows"
     said = (
         f"{what} are held out to pick the checkpoint, by dataset.split_seed={seed}; they share no text with "

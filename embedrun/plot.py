@@ -1,6 +1,7 @@
 """Every plot: of one run, of groups of pairs, of a sweep, of a search."""
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -71,7 +72,8 @@ def plain(text: str) -> str:
 def save(figure: "Figure", path: Path) -> None:
     """Write the PNG, which replaces an old one atomically; its folder is made where it is missing."""
     path.parent.mkdir(exist_ok=True)
-    with whole_file(path, sync=False) as aside, warnings.catch_warnings():
+    name = f".{path.name}.{os.getpid()}"  # a resumed run removes what a kill left under such a name
+    with whole_file(path, aside=name, sync=False) as aside, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
         figure.savefig(aside, dpi=120, format="png")
 

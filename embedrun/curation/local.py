@@ -65,7 +65,8 @@ class LocalLlm:
         special = self._tokenizer.chat_template is None  # a template writes the special tokens itself
         texts = [prompt if special else self._templated(prompt) for prompt in prompts]
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=special)["input_ids"]]
-        positions = getattr(self._model.config, "max_position_embeddings", None) or float("inf")
+        model: Any = self._model
+        positions = getattr(model.config, "max_position_embeddings", None) or float("inf")
         answers = [
             Answer("", refused=f"the prompt has {length} tokens, and the model takes {positions}")
             for length in lengths

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-train-cpu bench-start bench-quality chaos packages lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-train-cpu bench-start bench-quality chaos packages lint format docs site constraints clean
 
 python := .venv/bin/python
 
@@ -72,6 +72,9 @@ format: ## rewrite the code as ruff formats it
 
 docs: ## docs/options.md, from what the options say of themselves
 	$(python) scripts/options.py
+
+site: ## the pages of docs/ as a site in build/site, without network; needs the extra docs
+	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --strict --quiet
 
 constraints: ## write down the versions that are installed now
 	@{ sed -n '/^#/p' constraints.txt; \

@@ -103,7 +103,7 @@ def family_section(name: str) -> list[str]:
             continue
         found = reference.member(name, one)
         rows = [row(option._replace(name=option.name.rpartition(".")[2])) for option in found.options]
-        parts += [f"### `{one}`\n", f"{cell(sentence(found.doc))} [{found.file}](../{found.file})\n"]
+        parts += [f"### `{one}`\n", f"{cell(sentence(found.doc))} `{found.file}`\n"]
         parts.append(table(rows) if rows else "No options.\n")
     return parts
 

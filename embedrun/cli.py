@@ -12,26 +12,41 @@ from embedrun.config.check import nearest
 from embedrun.console import clean, ignore_broken_pipes, masked, say
 from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
 
-# word: what it does. The module is embedrun.commands.<word>.
-COMMANDS = {
-    "train": "train, score and record one model, or with -m a multirun",
-    "evaluate": "score any encoder: a hub model, a folder, a finished run",
-    "resume": "resume a run or an evaluation that did not finish",
-    "annotate": "score labelled pairs by the cosines of teacher encoders, in shards that resume",
-    "generate": "let language models write pairs: same and opposite meaning, in shards that resume",
-    "collect": "collect duplicate issues of GitHub repositories into a data set of pairs",
-    "encode": "sentences to vectors: from a file or standard input to .npy or Parquet",
-    "export": "a finished run as a folder for transformers and sentence-transformers, with a model card",
-    "reproduce": "run the rows of a paper's table that are not done yet, then print it",
-    "table": "finished runs beside a paper's printed numbers, or a table of the runs below folders",
-    "tune": "hyperparameter search with optuna, by the best dev score; resumable, several processes at once",
-    "doctor": "what this machine has: versions, device and precision, data, hub, disk",
-    "completion": "a script for the tab key of bash or zsh",
-    "report": "the page of a run, or of all runs below a folder: scores and curves in one HTML file",
-    "runs": "list runs, or compare two: what differs, and how sure the difference of their scores is",
-    "check": "compose and validate a training run, and say what it would do",
-    "data": "the local data store: list, fetch, verify and audit its files",
+# By heading, word: what it does. The module is embedrun.commands.<word>.
+GROUPS = {
+    "train": {
+        "train": "train, score and record one model, or with -m a multirun",
+        "check": "compose and validate a training run, and say what it would do",
+        "resume": "resume a run or an evaluation that did not finish",
+        "tune": "hyperparameter search with optuna, by the best dev score; resumes, shares trials",
+    },
+    "score": {
+        "evaluate": "score any encoder: a hub model, a folder, a finished run",
+    },
+    "compare": {
+        "runs": "list runs, or compare two: the options that differ, their scores with confidence intervals",
+        "report": "the page of a run, or of all runs below a folder: scores and curves in one HTML file",
+        "table": "finished runs beside a paper's printed numbers, or a table of the runs below folders",
+        "reproduce": "run the rows of a paper's table that are not done yet, then print it",
+    },
+    "data": {
+        "data": "the local data store: list, fetch, verify and audit its files",
+    },
+    "make data": {
+        "annotate": "score labelled pairs by the cosines of teacher encoders, in shards that resume",
+        "generate": "let language models write pairs: same and opposite meaning, in shards that resume",
+        "collect": "collect duplicate issues of GitHub repositories into a data set of pairs",
+    },
+    "ship": {
+        "encode": "sentences to vectors: from a file or standard input to .npy or Parquet",
+        "export": "a finished run as a folder for transformers and sentence-transformers, with a model card",
+    },
+    "this machine": {
+        "doctor": "versions, device and precision, data, hub, disk",
+        "completion": "the shell completion script of bash or zsh",
+    },
 }
+COMMANDS = {word: what for group in GROUPS.values() for word, what in group.items()}
 
 _USAGE = """usage: embedrun COMMAND [ARGUMENT ...]
 
@@ -49,7 +64,11 @@ examples:
 def usage() -> str:
     """The text of `embedrun --help`."""
     width = max(map(len, COMMANDS))
-    return _USAGE.format("\n".join(f"  {word.ljust(width)}  {what}" for word, what in COMMANDS.items()))
+    blocks = [
+        "\n".join([f"{heading}:", *(f"  {word.ljust(width)}  {what}" for word, what in group.items())])
+        for heading, group in GROUPS.items()
+    ]
+    return _USAGE.format("\n".join(blocks))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from embedrun import reference
-from embedrun.config import presets
+from embedrun.config import presets, yaml_file
 from embedrun.config.check import option_named, options_of
 from embedrun.config.compose import composed, register_resolvers
 from embedrun.config.request import Request, quoted, without_auto
@@ -145,7 +145,10 @@ class ComposingParser(Parser):
         super().__init__(f"embedrun {command}", description=description, examples=lines, root=root or command)
         self._command, self._bare = command, bare
         add = self.add_argument
-        add("overrides", nargs="*", metavar="group=choice|option=value", help="Hydra overrides")
+        add(
+            "overrides", nargs="*", metavar="FILE.yaml|group=choice|option=value",
+            help="a YAML file of options, and Hydra overrides",
+        )  # fmt: skip
         if (root or command) in RECORDING:
             add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
         if command in RECORDING:
@@ -154,6 +157,7 @@ class ComposingParser(Parser):
         add("--package", "-p", help="with --cfg: only this part")
         add("--resolve", action="store_true", help="with --cfg: with interpolations resolved")
         add("--info", nargs="?", const="all", help="print how the configuration was composed")
+        add("--write", type=Path, metavar="FILE", help="save the composed options as YAML, run nothing")
         add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
         add("--debug", action="store_true", help="show the traceback of a failure")
 
@@ -173,14 +177,20 @@ class ComposingParser(Parser):
             return None
         given = (("--cfg", known.cfg), ("--info", known.info), ("--package", known.package))
         show = [word for flag, value in given if value for word in (flag, value)]
-        return Request.typed(
+        request = Request.typed(
             self._command,
-            with_runs(self._spelt_out(known.overrides)),
+            with_runs(self._spelt_out(yaml_file.expanded(known.overrides, self.root or self._command))),
             known.config_dir,
             multirun=getattr(known, "multirun", False),
             show=(*show, *(["--resolve"] if known.resolve else [])),
             again=getattr(known, "again", False),
         )
+        if known.write is None:
+            return request
+        meanings = {option.name: option.meaning for option in reference.every_option(request.root)}
+        yaml_file.write(known.write, request, meanings)
+        print(f"{known.write}: written; run it with: {self.prog} {known.write}")
+        return None
 
     def _spelt_out(self, overrides: Sequence[str]) -> list[str]:
         """The overrides, with the option's name before a word that stands alone."""

@@ -1,15 +1,18 @@
 """Train, score and record one model; with -m, one for each combination."""
 
+import sys
 from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser, start
 from embedrun.config.compose import composed
 from embedrun.config.safety import launcher_of
+from embedrun.errors import USAGE
 from embedrun.files import Plain
 
 _EXAMPLES = (
     "embedrun train +experiment=quickstart",
     "embedrun train +experiment=angle_stsb backbone.name=DIR pooling=auto",
+    "embedrun train my.yaml training.lr=2e-5",
     "embedrun train -m +experiment=quickstart seed=1,2,3",
 )
 
@@ -19,8 +22,17 @@ def parser() -> ComposingParser:
     return ComposingParser("train", __doc__, _EXAMPLES)
 
 
+_WAYS = """embedrun train: say what to train:
+  embedrun train +experiment=quickstart                a preset; embedrun train --help experiment lists them
+  embedrun train dataset=pairs dataset.path=FILE.csv backbone.name=MODEL     your own rows
+  embedrun train FILE.yaml                             your own file of options"""
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun train`."""
+    if not argv:
+        print(_WAYS, file=sys.stderr)
+        return USAGE
     request = parser().request(argv)
     if request is None:  # --help was printed
         return 0

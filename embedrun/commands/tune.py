@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser, with_runs
+from embedrun.config.yaml_file import expanded
 from embedrun.console import say
 from embedrun.errors import ConfigError, RunFailed, install_extra
 
@@ -36,8 +37,8 @@ def parser() -> Parser:
         examples=_EPILOG,
         root="train",
     )
-    overrides = "Hydra overrides, some with a distribution"
-    made.add_argument("overrides", nargs="*", metavar="option=DISTRIBUTION", help=overrides)
+    overrides = "a YAML file of options, and Hydra overrides, some with a distribution"
+    made.add_argument("overrides", nargs="*", metavar="FILE.yaml|option=DISTRIBUTION", help=overrides)
     trials = "finished and pruned trials that the study should reach"
     made.add_argument("--trials", type=int, required=True, metavar="N", help=trials)
     study = "name of its folder; by default a hash of the options and distributions"
@@ -68,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     from embedrun.study.trials import Study
     from embedrun.study.tune import draw, marks, plan_tune, run, search, table, train_command, write
 
-    plan = plan_tune(with_runs(given.overrides), given.config_dir, given.study)
+    plan = plan_tune(with_runs(expanded(given.overrides, "train")), given.config_dir, given.study)
     data = marks(plan)
     study = Study(
         plan.folder(given.study),

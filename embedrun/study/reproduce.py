@@ -266,7 +266,7 @@ def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any
         if isinstance(plan, TrainPlan):
             rows = _once(data, "rows", plan, lambda store: divided(plan, store, with_dev=False).train)
             known = batches(plan, rows, row_tokens(plan, rows, shape, size))
-            cost = Cost.of(plan.config, known, shape, size) or cost
+            cost = Cost.of(plan.config, known, shape, size)
         scored = _once(data, "scored", plan, lambda store: _scored(plan, store))
         if shape is None or size is None:
             return cost

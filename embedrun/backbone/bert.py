@@ -183,15 +183,12 @@ def read(folder: Path, whole: Whole) -> tuple[Bert, Words] | None:
     """
     try:
         config = _config(_json(folder / "config.json"))
-        words = None if config is None else _words(folder, config.vocab_size)
-        if config is None or words is None:
-            return None
-        model = _with_weights(config, folder, whole)
+        words = _words(folder, config.vocab_size)
+        return _with_weights(config, folder, whole), words
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception:  # files from anywhere fail in any way; whoever reads them next says so
         return None
-    return None if model is None else (model, words)
 
 
 def complete(model: Bert) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
@@ -216,53 +213,58 @@ def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set
     )
 
 
-def _config(given: dict[str, Any]) -> SimpleNamespace | None:
-    defaults = {"type_vocab_size": 2, "layer_norm_eps": 1e-12}
-    sizes: dict[str, Any] = {name: given.get(name, defaults.get(name)) for name in _SIZES}
-    fits = all(type(sizes[name]) is kind for name, kind in _SIZES.items())
-    if not fits or "hidden_act" not in given or not _known(given, _FIXED, {*_SIZES, *_OF_NO_EFFECT}):
-        return None
-    if sizes["num_attention_heads"] < 1 or sizes["hidden_size"] % sizes["num_attention_heads"]:
-        return None
+def _require(*facts: bool) -> None:
+    """Raise `ValueError` unless all is as this module knows it."""
+    if not all(facts):
+        raise ValueError("transformers must read it")
+
+
+def _config(given: dict[str, Any]) -> SimpleNamespace:
+    sizes: dict[str, Any] = {"type_vocab_size": 2, "layer_norm_eps": 1e-12}
+    sizes |= {name: given[name] for name in _SIZES if name in given}
+    _require(
+        all(type(sizes[name]) is kind for name, kind in _SIZES.items()),
+        "hidden_act" in given,
+        _known(given, _FIXED, {*_SIZES, *_OF_NO_EFFECT}),
+        sizes["num_attention_heads"] >= 1,
+        sizes["hidden_size"] % sizes["num_attention_heads"] == 0,
+    )
     return SimpleNamespace(**{**given, **sizes})
 
 
-def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert | None:
+def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert:
     from safetensors.torch import load_file
 
     with torch.device("meta"):  # no weight is drawn at random only to be replaced
         model = Bert(config, whole)
-    if [file.name for file in folder.glob("*.safetensors*")] != ["model.safetensors"]:
-        return None
-    found = load_file(folder / "model.safetensors")
-    found.pop("embeddings.position_ids", None)  # 0, 1, 2, ..., which older versions saved
-    if not all(weight.is_floating_point() for weight in found.values()):
-        return None
-    model.load_state_dict({name: weight.float() for name, weight in found.items()}, assign=True)
+    _require([file.name for file in folder.glob("*.safetensors*")] == ["model.safetensors"])
+    weights = load_file(folder / "model.safetensors")
+    weights.pop("embeddings.position_ids", None)  # 0, 1, 2, ..., which older versions saved
+    _require(all(weight.is_floating_point() for weight in weights.values()))
+    model.load_state_dict({name: weight.float() for name, weight in weights.items()}, assign=True)
     return model.train()
 
 
-def _words(folder: Path, rows: int) -> Words | None:
+def _words(folder: Path, rows: int) -> Words:
     """The tokenizer, made of the files as transformers makes a `BertTokenizer` of them."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    options = {name: _content(value) for name, value in _json(folder / "tokenizer_config.json").items()}
     beside, file = folder / "special_tokens_map.json", _json(folder / "tokenizer.json")
-    tokens = {name: _content(value) for name, value in (_json(beside) if beside.is_file() else {}).items()}
+    options = _contents(_json(folder / "tokenizer_config.json"))
+    tokens = _contents(_json(beside)) if beside.is_file() else {}
     vocabulary = file["model"]["vocab"]
     special = {token: vocabulary[token] for token in sorted(_SPECIAL.values(), key=vocabulary.__getitem__)}
     flags = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    if (
-        (folder / "added_tokens.json").exists()
-        or options.get("tokenizer_class") not in ("BertTokenizer", "BertTokenizerFast")
-        or not _known(tokens, _SPECIAL, set())
-        or not _known(options, _WORDS_FIXED, _WORDS_OF_NO_EFFECT)
-        or file["added_tokens"]
-        != [{"id": place, "content": token, **flags} for token, place in special.items()]
-        or not set(options.get("added_tokens_decoder", {})) <= set(map(str, special.values()))
-        or len(vocabulary) < rows / 2
-    ):
-        return None
+    _require(
+        not (folder / "added_tokens.json").exists(),
+        options.get("tokenizer_class") in ("BertTokenizer", "BertTokenizerFast"),
+        _known(tokens, _SPECIAL, set()),
+        _known(options, _WORDS_FIXED, _WORDS_OF_NO_EFFECT),
+        file["added_tokens"]
+        == [{"id": place, "content": token, **flags} for token, place in special.items()],
+        set(options.get("added_tokens_decoder", {})) <= set(map(str, special.values())),
+        len(vocabulary) >= rows / 2,
+    )
     backend = Tokenizer(models.WordPiece(vocabulary, unk_token=_SPECIAL["unk_token"]))
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
@@ -278,8 +280,7 @@ def _words(folder: Path, rows: int) -> Words | None:
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
     )
-    if not knows_words(backend, set(special.values()), vocabulary[_SPECIAL["unk_token"]]):
-        return None
+    _require(knows_words(backend, set(special.values()), vocabulary[_SPECIAL["unk_token"]]))
     return Words(backend, options.get("model_max_length", _NO_LIMIT))
 
 
@@ -294,6 +295,9 @@ def knows_words(backend: "Tokenizer", special: set[int], unknown: int | None) ->
     return any(unknown not in one.ids and set(one.ids) - special for one in encoded)
 
 
-def _content(value: Any) -> Any:
-    """The text of a token that is written out with its flags."""
-    return value["content"] if isinstance(value, dict) and "content" in value else value
+def _contents(tokens: dict[str, Any]) -> dict[str, Any]:
+    """The text of each token, also of those that are written out with their flags."""
+    return {
+        name: value["content"] if isinstance(value, dict) and "content" in value else value
+        for name, value in tokens.items()
+    }

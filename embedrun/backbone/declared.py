@@ -187,16 +187,12 @@ def _implementations(config: Plain) -> Iterator[tuple[str, object]]:
 def _own(path: Path) -> Declared:
     if (schema := read_mapping(path).get("schema")) != SCHEMA:
         raise DataError(f"{path}: schema {schema!r}, and this version of embedrun reads {SCHEMA}")
-    says = part(path, Own)
+    says = vars(part(path, Own))
+    head, template, text_edit = (says.pop(name) for name in ("head", "prompt", "text_edit"))
     return Declared(
-        pooling=says.pooling,
-        first_layer=says.first_layer,
-        normalize=says.normalize,
-        max_length=says.max_length,
-        lowercase=says.lowercase,
-        padded_to=says.padded_to,
-        head=path.parent / says.head if says.head else None,
-        prompt=_prompt(path, says.prompt, says.text_edit),
+        **says,
+        head=path.parent / head if head else None,
+        prompt=_prompt(path, template, text_edit),
         files=dict.fromkeys(("pooling", "normalize", "max_length", "prompt"), path.name),
     )
 

@@ -379,19 +379,21 @@ class Reproduction:
     def _job(self, task: Task) -> Job | Outcome:
         """What to run; the outcome where it has finished or cannot be run."""
         slot = task.slot
-        if slot.run is not None and not task.again:
+        if task.again:  # as if nothing of it existed
+            slot = replace(slot, run=None, unfinished=None, passed_over=None)
+        if slot.run is not None:
             self._before.add(task.known)
             return outcome_of(slot.run.path)
         if task.known in self._plans.refused:
             return Outcome(error=self._plans.refused[task.known], code=USAGE)
-        if slot.unfinished is not None and not task.again:
+        if slot.unfinished is not None:
             return self._resumed(task, slot.unfinished.path)
         places = {name: self._directory(known) for name, known in task.needs.items()}
         if None in places.values():
             name = next(name for name, place in places.items() if place is None)
             problem = f"{RUN}{name} with seed {slot.seed}, which it starts from, has not finished"
             return Outcome(error=problem, code=1)
-        if (old := slot.passed_over) is not None and not task.again:
+        if (old := slot.passed_over) is not None:
             why = old.other_code or changes(self._rows.changed(old)) or "what it starts from has changed"
             say(f"{task.label} is run again: {why} since {old.path}")
         config, choices = self._plans.configs[task.known], self._plans.choices[task.known]

@@ -74,7 +74,7 @@ def write_model(
     write_weights(folder)
     tokenizer.save_pretrained(folder)
     template, text_edit = (prompt.template, prompt.text_edit) if prompt else (None, None)
-    own = {
+    says = {
         "schema": SCHEMA,
         "pooling": pooling.name,
         "first_layer": pooling.first_layer,
@@ -87,7 +87,7 @@ def write_model(
         "text_edit": text_edit,
         **({} if base is None else {"base": dict(base)}),
     }
-    _json(folder / "embedrun.json", own)
+    _json(folder / "embedrun.json", says)
     settings: dict[str, object] = {"max_seq_length": max_length, "do_lower_case": lowercase}
     if pooling.all_layers:
         settings |= _all_layers(folder)

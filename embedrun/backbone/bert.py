@@ -148,16 +148,16 @@ class Layer(nn.Module):
 
     def forward(self, vectors: Tensor, seen: Tensor | None) -> Tensor:
         """From ``(texts, tokens, dim)`` to the same; `seen`, bool, ``(texts, 1, 1, tokens)``: no padding."""
-        own, after = self.attention.self, self.attention.output
+        heads, after = self.attention.self, self.attention.output
         query, key, value = (
             layer(vectors)
             .unflatten(-1, (self.heads, -1))
             .transpose(1, 2)  # (texts, heads, tokens, head's dim)
-            for layer in (own.query, own.key, own.value)
+            for layer in (heads.query, heads.key, heads.value)
         )
-        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
-        found = found.transpose(1, 2).flatten(2)  # (texts, tokens, dim)
-        vectors = after.LayerNorm(after.dense(found) + vectors)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        mixed = mixed.transpose(1, 2).flatten(2)  # (texts, tokens, dim)
+        vectors = after.LayerNorm(after.dense(mixed) + vectors)
         inner = functional.gelu(self.intermediate.dense(vectors))  # (texts, tokens, intermediate)
         return self.output.LayerNorm(self.output.dense(inner) + vectors)
 
@@ -193,12 +193,12 @@ def read(folder: Path, whole: Whole) -> tuple[Bert, Words] | None:
 
 def complete(model: Bert) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """transformers' model of the same folder, with the very weights of this one, and its tokenizer."""
-    found, tokenizer = model.whole()
-    found.to(model.embeddings.word_embeddings.weight.device)  # its buffers
+    full, tokenizer = model.whole()
+    full.to(model.embeddings.word_embeddings.weight.device)  # its buffers
     for name, weight in model.named_parameters():
         place, _, last = name.rpartition(".")
-        setattr(found.get_submodule(place), last, weight)
-    return found.train(model.training), tokenizer
+        setattr(full.get_submodule(place), last, weight)
+    return full.train(model.training), tokenizer
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def knows_words(backend: "Tokenizer", special: set[int], unknown: int | None) ->
     size = backend.get_vocab_size()
     places = set(range(0, size, max(1, size // _PROBED))) - special
     encoded = backend.encode_batch([backend.decode([place]) for place in places], add_special_tokens=False)
-    return any(unknown not in one.ids and set(one.ids) - special for one in encoded)
+    return any(unknown not in tokens.ids and set(tokens.ids) - special for tokens in encoded)
 
 
 def _contents(tokens: dict[str, Any]) -> dict[str, Any]:

@@ -124,16 +124,16 @@ def read(folder: Path) -> Declared:
     Raises:
         DataError: for a file that is unreadable, of an unknown form, or of a later version of embedrun.
     """
-    own, modules = folder / OWN_FILE, folder / "modules.json"
-    if own.is_file():
-        found = _own(own)
+    ours, modules = folder / OWN_FILE, folder / "modules.json"
+    if ours.is_file():
+        declared = _own(ours)
     elif modules.is_file():
         with as_written(modules, "a list of modules with their files", _NEXT_STEP):
-            found = _sentence_transformers(folder, read_json(modules))
+            declared = _sentence_transformers(folder, read_json(modules))
     else:
         return Declared()
     prompts = _prompts(folder).prompts or {}
-    return replace(found, named={name: words for name, words in prompts.items() if words})
+    return replace(declared, named={name: words for name, words in prompts.items() if words})
 
 
 def read_mapping(path: Path) -> Plain:

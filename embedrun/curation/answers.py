@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from embedrun.console import clean
@@ -143,9 +143,7 @@ class Sifted:
     rejects: list[Plain]
 
 
-def sift(
-    text: str, answers: Sequence[tuple[str, Mapping[str, Answer]]], *, size: int, words: int | None
-) -> Sifted:
+def sift(text: str, answers: Sequence[tuple[str, str, Answer]], *, size: int, words: int | None) -> Sifted:
     """The pairs of one input sentence, those of several language models joined.
 
     A pair that several answers give counts once, for the first. A sentence that is given both as a positive
@@ -153,13 +151,11 @@ def sift(
     difference.
 
     Args:
-        answers: label of each language model, and its answer by kind.
+        answers: each with the label of its language model and its kind.
         size: sentences that each answer was asked for.
         words: of its input that a negative must lack, by `missing_words`; None keeps every negative.
     """
-    parsed = [
-        (llm, kind, parse(answer, size)) for llm, by_kind in answers for kind, answer in by_kind.items()
-    ]
+    parsed = [(llm, kind, parse(answer, size)) for llm, kind, answer in answers]
     rejects = [(llm, kind, *reject) for llm, kind, answer in parsed for reject in answer.rejects]
     given = [(llm, kind, other) for llm, kind, answer in parsed for other in answer.sentences]
     kinds = defaultdict(set)
@@ -167,20 +163,20 @@ def sift(
         kinds[_folded(other)].add(kind)
     pairs, seen = [], {}
     for llm, kind, other in given:
-        folded, reason = _folded(other), None
-        if folded == _folded(text):
-            reason = "the input sentence itself"
-        elif len(kinds[folded]) > 1:
-            reason = "given both as a positive and as a negative"
-        elif folded in seen:
-            reason = f"given before by {seen[folded]}"
-        elif kind == "negative" and words is not None and missing_words(text, other) < words:
-            reason = f"a negative in which fewer than {words} words are missing"
-        if reason is not None:
+        folded = _folded(other)
+        reasons = {
+            "the input sentence itself": folded == _folded(text),
+            "given both as a positive and as a negative": len(kinds[folded]) > 1,
+            f"given before by {seen.get(folded)}": folded in seen,
+            f"a negative in which fewer than {words} words are missing": (
+                kind == "negative" and missing_words(text, other) < (words or 0)
+            ),
+        }
+        if reason := next((reason for reason, holds in reasons.items() if holds), None):
             rejects.append((llm, kind, reason, other))
-            continue
-        seen[folded] = llm
-        pairs.append({"text1": text, "text2": other, "score": SCORES[kind], "llm": llm})
+        else:
+            seen[folded] = llm
+            pairs.append({"text1": text, "text2": other, "score": SCORES[kind], "llm": llm})
     names = ("llm", "kind", "reason", "text")
     return Sifted(pairs, [{"text1": text, **dict(zip(names, reject, strict=True))} for reject in rejects])
 

@@ -67,8 +67,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
     checker = Checker()
     problems = checker.problems
     config = checker.build(CollectConfig, plain)
-    if directory is not None:
-        problems.append("hydra.run.dir: collect has no run directory; pass output=DIR")
+    folder.refuse_run_directory(checker, "collect", directory)
     if config is None:
         raise checker.refusal()
     problems += _option_problems(config)
@@ -154,7 +153,7 @@ def _collect(plan: CollectPlan) -> None:
     }
     output.mkdir(parents=True, exist_ok=True)
     with only_writer(output / FOLDER), Progress("collect", len(files), "repositories") as bar:
-        folder.begin(output, plan.settings, _SETTINGS)
+        folder.write(output / _SETTINGS, plan.settings)
         token = os.environ.get(config.token_variable, "").strip() or None
         if token is None:
             say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")

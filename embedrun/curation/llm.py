@@ -102,8 +102,8 @@ class HttpLlm:
         self.settings: Plain = {"kind": "http", "model": llm.model, **options}
         if llm.key_variable is not None and llm.key_variable not in os.environ:
             raise DataError(
-                f"llm {self.label!r}: the environment variable {llm.key_variable} is not set; export it, or "
-                "give key_variable: null to send no key"
+                f"the environment variable {llm.key_variable} is not set; export it, or give "
+                "key_variable: null to send no key"
             )
         self._key = os.environ[llm.key_variable].strip() if llm.key_variable else None
         self._headers = None if self._key else {"Authorization": openai.Omit()}

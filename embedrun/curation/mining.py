@@ -27,14 +27,7 @@ from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import DataError, install_extra
 from embedrun.family import family_name
-from embedrun.files import (
-    Plain,
-    packed,
-    publish,
-    to_json,
-    to_json_line,
-    to_json_lines,
-)
+from embedrun.files import Plain, packed, publish, to_json_line, to_json_lines
 from embedrun.rows import Rows, digest_of
 from embedrun.runs.directory import Outcome
 from embedrun.store import sha256
@@ -235,7 +228,7 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     pairs = positive_pairs(rows, config.mining.positive_from)
     settings = _settings(config, rows, pairs, teachers)
     folder.check(output, settings, folder.ANNOTATE, kept="parts")
-    if (output / folder.PROVENANCE).is_file() and (output / TRIPLETS).is_file():
+    if folder.is_complete(output, TRIPLETS):
         say(f"{output}: already complete, nothing to mine")
         return _report(output, config.teachers[0].name)
     if not pairs:
@@ -249,7 +242,7 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     mined = mine(pairs, encoder, config, parts)
     if not mined.rows:
         raise DataError(f"no pair has {config.mining.num_negatives} negatives; {_MORE}")
-    folder.begin(output, settings, folder.ANNOTATE)
+    folder.write(output / folder.ANNOTATE, settings)
     _write(output, settings, rows, mined)
     shutil.rmtree(output / "parts")
     return _report(output, config.teachers[0].name)
@@ -291,7 +284,7 @@ def _write(output: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
         "mean_cosine": dict(zip(names, scores.mean(axis=0).tolist(), strict=True)),
         "file": {"path": TRIPLETS, "rows": len(mined.rows), "sha256": sha256(output / TRIPLETS)},
     }
-    publish(output / folder.PROVENANCE, to_json(provenance).encode("utf-8", "replace"), replace=True)
+    folder.write(output / folder.PROVENANCE, provenance)
 
 
 def _report(output: Path, teacher: str) -> Outcome:

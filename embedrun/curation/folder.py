@@ -9,7 +9,7 @@ import numpy as np
 from embedrun.blocks import Shard, differing
 from embedrun.config import Checker
 from embedrun.console import say
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError
 from embedrun.experiment.data import skip_warning, write_skipped
 from embedrun.files import (
     Plain,
@@ -110,12 +110,8 @@ def read_array(path: Path) -> np.ndarray:
     Raises:
         DataError: if it cannot be read.
     """
-    try:
+    with as_written(path, "vectors or cosines", "remove it, and the same command makes it again"):
         return np.load(path, allow_pickle=False)
-    except (OSError, EOFError, ValueError) as fault:
-        raise DataError(
-            f"{path}: cannot be read ({fault}); remove it, and the same command makes it again"
-        ) from fault
 
 
 def list_skipped(rows: Rows, output: Path) -> None:

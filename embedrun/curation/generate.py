@@ -18,7 +18,7 @@ from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, GpuConfig, LlmConfig
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
-from embedrun.curation.answers import SCORES, Sifted, sift
+from embedrun.curation.answers import SCORES, sift
 from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_problem
 from embedrun.curation.llm import TEMPLATES, Answer, HttpLlm, Llm, Responses, ask_all, prompt
 from embedrun.dataset import views_of
@@ -94,17 +94,14 @@ def _dataset(checker: Checker, plain: Plain) -> "DataSet | None":
         return None
     name, split, column = family_name(dataset), plain.get("split", "train"), plain.get("column")
     # Where the graded splits have a form of their own, the rows themselves say what columns they have.
-    columns = [] if split in getattr(dataset, "graded", ()) else _columns(dataset)
+    graded = split in getattr(dataset, "graded", ())
+    columns = () if graded else views_of_form(dataset.form, views_of(dataset)).values()
     if split not in dataset.splits:
         given = ", ".join(dataset.splits)
         checker.problems.append(f"split: dataset={name} has no {split} split (it has: {given})")
     elif columns and column not in (None, *columns):
         checker.problems.append(f"column: dataset={name} {_no_column(column, columns)}")
     return dataset
-
-
-def _columns(dataset: "DataSet") -> list[str]:
-    return list(views_of_form(dataset.form, views_of(dataset)).values())
 
 
 def _no_column(column: object, columns: Iterable[str]) -> str:
@@ -146,19 +143,29 @@ def _llm_problems(llm: LlmConfig) -> list[str]:
     return problems + [f"{name}: {problem}" for name, problem in checks.items() if problem]
 
 
-def _models(config: GenerateConfig) -> tuple[list[Llm], list[str]]:
-    """The language models, and what they lack on this machine: folders, hub models, keys."""
-    llms, problems = [], []
-    for number, llm in enumerate(config.llms):
+def _models(plan: GeneratePlan, store: Store) -> list[Llm]:
+    """The language models, which a dry run does without.
+
+    Raises:
+        DataError: with everything that this machine lacks: rows, folders, hub models, keys.
+    """
+    config, problems, llms = plan.config, plan.dataset.problems(plan.split, store), []
+    if config.input is not None:
+        problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
+    for number, llm in enumerate([] if config.dry_run else config.llms):
         try:
             llms.append(_model(llm, config))
         except DataError as fault:
             problems += [f"llms[{number}]: {problem}" for problem in fault.problems]
-    return llms, problems
+    if problems:
+        raise DataError(problems)
+    return llms
 
 
 def _model(llm: LlmConfig, config: GenerateConfig) -> Llm:
     if llm.kind == "http":
+        if llm.key_variable and is_in_the_clear(llm.url or ""):
+            say(f"warning: {llm.url} is not https: the key and every text travel in the clear")
         return HttpLlm(llm, retries=config.retries, timeout=config.timeout)
     from embedrun import backbone
     from embedrun.curation.local import LocalLlm  # which a model behind a server does not need
@@ -192,12 +199,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     """
     plan = plan_generate(plain, directory)
     config, store = plan.config, Store.find(plan.config.data_dir)
-    problems = plan.dataset.problems(plan.split, store)
-    if config.input is not None:
-        problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
-    llms, lacking = ([], []) if config.dry_run else _models(config)
-    if problems := problems + lacking:
-        raise DataError(problems)
+    llms = _models(plan, store)
     rows = plan.dataset.read(plan.split, store)
     sentences = list(dict.fromkeys(column_of(rows, config.column)))[: config.limit]
     blocks = [sentences[start : start + BLOCK] for start in range(0, len(sentences), BLOCK)]
@@ -205,9 +207,6 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if config.dry_run:
         _dry(config, sentences, sum(map(len, share)))
         return Outcome()
-    for llm in config.llms:
-        if llm.url and llm.key_variable and is_in_the_clear(llm.url):
-            say(f"warning: {llm.url} is not https: the key and every text travel in the clear")
     settings = _settings(config, sentences, llms)
     output = expanded(config.output)
     folder.check(output, settings, _SETTINGS, kept=_RESPONSES)
@@ -228,12 +227,13 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         print(f"{there} are answered; the shard that asks for the last one makes the pairs")
         print(clean(str(output)))
         return Outcome(str(output))
-    sifted = [
-        sift(text, of_sentence, size=config.size, words=config.filter_small_differences)
-        for text, of_sentence in zip(sentences, answers, strict=True)
-    ]
+    pairs, rejects = [], []
+    for text, of_sentence in zip(sentences, answers, strict=True):
+        sifted = sift(text, of_sentence, size=config.size, words=config.filter_small_differences)
+        pairs += sifted.pairs
+        rejects += sifted.rejects
     facts = {"input": {**_source(plan), "sentences": len(sentences)}, **settings}
-    _write(output, sifted, facts | {"requests": wanted * len(sentences)})
+    _write(output, pairs, rejects, facts | {"requests": wanted * len(sentences)})
     return _report(output)
 
 
@@ -285,10 +285,8 @@ def _answers(
     ]
 
 
-def _write(output: Path, sifted: Sequence[Sifted], facts: Plain) -> None:
+def _write(output: Path, pairs: Sequence[Plain], rejects: Sequence[Plain], facts: Plain) -> None:
     """Write the pairs, the rejects and, as the last, the provenance: the facts, counts and checksums."""
-    pairs = [row for answers in sifted for row in answers.pairs]
-    rejects = [row for answers in sifted for row in answers.rejects]
     content = {PAIRS: packed(to_json_lines(pairs)), REJECTS: to_json_lines(rejects)}
     for name, data in content.items():
         publish(output / name, data, replace=True)
@@ -318,10 +316,10 @@ def _dry(config: GenerateConfig, sentences: Sequence[str], share: int) -> None:
     for text in sentences[:_SHOWN]:
         for kind in TEMPLATES:
             print(clean(f"\n[{kind}]\n{prompt(kind, text, config.size)}"))
-    requests, ours = 2 * len(sentences), 2 * share
+    names = [llm.name or llm.model or "" for llm in config.llms]
     rows = [["llm", "requests", f"of them shard {config.shard}"]]
-    rows += [[llm.name or llm.model or "", f"{requests:,}", f"{ours:,}"] for llm in config.llms]
-    rows += [["all", f"{requests * len(config.llms):,}", f"{ours * len(config.llms):,}"]]
+    for name, models in [*((name, 1) for name in names), ("all", len(names))]:
+        rows.append([name, *(f"{2 * count * models:,}" for count in (len(sentences), share))])
     print("\n" + aligned(rows, right=(1, 2)))
     print(
         f"\n{len(sentences):,} sentences, {config.size} positives and {config.size} negatives asked for "

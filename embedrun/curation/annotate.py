@@ -31,16 +31,7 @@ from embedrun.dataset.nli import Merged, by_label
 from embedrun.errors import DataError
 from embedrun.experiment.plan import plan_dataset, refuse_training_gpu
 from embedrun.family import family_name
-from embedrun.files import (
-    Plain,
-    expanded,
-    packed,
-    publish,
-    sha256,
-    to_json_line,
-    to_json_lines,
-    whole_file,
-)
+from embedrun.files import Plain, expanded, packed, publish, sha256, to_json_line, to_json_lines, whole_file
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 from embedrun.rows import Rows
 from embedrun.runs.directory import Outcome

@@ -209,10 +209,13 @@ def _write(
         split: np.array(count([row[side] for row in rows for side in ("text1", "text2")]))  # (2 * rows,)
         for split, rows in lines.items()
     }
+    files = []
     with whole_folder(plan.output / FOLDER) as aside:
         aside.mkdir()
         for split, rows in lines.items():
-            (aside / f"{split}.jsonl.gz").write_bytes(packed(to_json_lines(rows)))
+            path = aside / f"{split}.jsonl.gz"
+            path.write_bytes(packed(to_json_lines(rows)))
+            files.append({"path": f"{FOLDER}/{path.name}", "rows": len(rows), "sha256": sha256(path)})
         plot.lengths(lengths, unit, _LONG, aside / "lengths.png")
         provenance = {
             "schema": 1,
@@ -220,14 +223,7 @@ def _write(
             "repositories": counts,
             "length_unit": unit,
             "splits": {split: _statistics(rows, lengths[split]) for split, rows in lines.items()},
-            "files": [
-                {
-                    "path": f"{FOLDER}/{split}.jsonl.gz",
-                    "rows": len(rows),
-                    "sha256": sha256(aside / f"{split}.jsonl.gz"),
-                }
-                for split, rows in lines.items()
-            ],
+            "files": files,
         }
         folder.write(aside / folder.PROVENANCE, provenance)
 

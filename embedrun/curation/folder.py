@@ -62,18 +62,17 @@ def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
     """
     if output.exists() and not output.is_dir():
         raise ConfigError(f"output: {str(output)!r} is a file; give a folder")
-    path = output / name
-    if path.is_file():
-        if changed := differing(settings, read(path)):
+    if (output / name).is_file():
+        if changed := differing(settings, read(output / name)):
             raise ConfigError(
                 f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
                 f"folder (what is kept in {output / kept} and fits is not done again if it is copied there)"
             )
         return
     refuse_unwritable("output", output)
-    others = sorted(entry.name for entry in output.iterdir()) if output.is_dir() else []
-    if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
-        raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
+    others = {path.name for path in output.glob("[!.]*")} - {kept}
+    if others:
+        raise ConfigError(f"output: {str(output)!r} holds other files ({min(others)}); name a new folder")
 
 
 def read(path: Path) -> Plain:

@@ -43,10 +43,8 @@ Pair = tuple[str, str]  # anchor, positive
 
 def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
     """Why these options cannot mine, or mining options go with another mode; `dataset` None: faulty."""
-    mining = config.mining
     if config.mode != "mine":
-        return ["mining: goes with mode=mine"] if mining != MiningConfig() else []
-    least = mining.range_min + mining.num_negatives
+        return ["mining: goes with mode=mine"] if config.mining != MiningConfig() else []
     problems = [
         f"{name}: goes with mode=score; mode=mine is done in one piece"
         for name in ("shard", "block_rows", "merge_only")
@@ -57,6 +55,21 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
             f"teachers: mode=mine takes one, got {len(config.teachers)}; "
             "pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'"
         )
+    problems += _range_problems(config.mining)
+    prompts = {
+        name: prompt_problem(getattr(config.mining, name)) for name in ("query_prompt", "corpus_prompt")
+    }
+    problems += [f"mining.{name}: {problem}" for name, problem in prompts.items() if problem]
+    if dataset is not None:
+        problems += _data_problems(dataset, config.mining.positive_from)
+    if find_spec("sentence_transformers") is None:
+        problems.append(f"mode=mine: needs sentence-transformers; {install_extra('mine')}")
+    return problems
+
+
+def _range_problems(mining: MiningConfig) -> list[str]:
+    problems = []
+    least = mining.range_min + mining.num_negatives
     if mining.range_max is not None and mining.range_max < least:
         problems.append(
             f"mining.range_max: {mining.range_max} leaves no room for num_negatives={mining.num_negatives} "
@@ -65,13 +78,6 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
     low, high = mining.min_score, mining.max_score
     if low is not None and high is not None and low > high:
         problems.append(f"mining.min_score: {low:g} is above max_score={high:g}")
-    for name in ("query_prompt", "corpus_prompt"):
-        if problem := prompt_problem(getattr(mining, name)):
-            problems.append(f"mining.{name}: {problem}")
-    if dataset is not None:
-        problems += _data_problems(dataset, mining.positive_from)
-    if find_spec("sentence_transformers") is None:
-        problems.append(f"mode=mine: needs sentence-transformers; {install_extra('mine')}")
     return problems
 
 

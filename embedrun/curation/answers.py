@@ -154,9 +154,11 @@ def sift(text: str, answers: Sequence[tuple[str, str, Answer]], *, size: int, wo
         size: sentences that each answer was asked for.
         words: of its input that a negative must lack, by `missing_words`; None keeps every negative.
     """
-    parsed = [(llm, kind, parse(answer, size)) for llm, kind, answer in answers]
-    rejects = [(llm, kind, *reject) for llm, kind, answer in parsed for reject in answer.rejects]
-    given = [(llm, kind, other) for llm, kind, answer in parsed for other in answer.sentences]
+    given, rejects = [], []
+    for llm, kind, answer in answers:
+        parsed = parse(answer, size)
+        given += [(llm, kind, other) for other in parsed.sentences]
+        rejects += [(llm, kind, *reject) for reject in parsed.rejects]
     kinds = {(kind, _folded(other)) for _, kind, other in given}
     pairs, seen = [], {}
     for llm, kind, other in given:

@@ -202,9 +202,9 @@ def _write(
         counts[repository.name] = repository.counts
         for split, rows in pairs.items():
             lines[split] += [_line(row, repository) for row in rows if row.repository == repository.name]
-    unit, count = (
-        ("words", _words) if plan.tokenizer is None else ("tokens", tokens_of(plan.tokenizer, "tokenizer"))
-    )
+    unit, count = "words", _words
+    if plan.tokenizer is not None:
+        unit, count = "tokens", tokens_of(plan.tokenizer, "tokenizer")
     lengths = {
         split: np.array(count([row[side] for row in rows for side in ("text1", "text2")]))  # (2 * rows,)
         for split, rows in lines.items()

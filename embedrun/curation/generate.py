@@ -113,15 +113,13 @@ def _llms_problems(plain: Plain) -> list[str]:
     llms = plain.get("llms")
     if llms == []:
         return ["llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"]
-    parts = [folder.part(LlmConfig, options) for options in llms] if isinstance(llms, list) else []
+    options = enumerate(llms if isinstance(llms, list) else [])
+    parts = {number: llm for number, given in options if (llm := folder.part(LlmConfig, given))}
     problems = [
-        f"llms[{number}].{problem}"
-        for number, llm in enumerate(parts)
-        if llm is not None
-        for problem in _llm_problems(llm)
+        f"llms[{number}].{problem}" for number, llm in parts.items() for problem in _llm_problems(llm)
     ]
-    asks = not plain.get("dry_run") and any(llm and llm.kind == "http" for llm in parts)
-    if asks and find_spec("openai") is None:
+    kinds = [] if plain.get("dry_run") else [llm.kind for llm in parts.values()]
+    if "http" in kinds and find_spec("openai") is None:
         problems.append(f"generate needs the openai package; {install_extra('generate')}")
     return problems
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -193,6 +193,21 @@ def as_text(value: object, width: int) -> str:
     if len(text) <= width:
         return text
     return f"...{text[3 - width :]}" if "/" in text else f"{text[: width - 3]}..."
+
+
+def some(words: Sequence[str], most: int) -> str:
+    """The first words, and how many more there are."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def json_rows(lines: Iterable[str]) -> Iterator[Plain]:
+    """The mapping that each line holds; an empty one where it holds none, as the last of a killed run."""
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        yield _mapping(row)
 
 
 def _mapping(value: object) -> Plain:

@@ -366,17 +366,17 @@ class Panel(NamedTuple):
 def panels(metrics: Metrics) -> list[Panel]:
     """The panels of a training run; none of a run without values by step."""
     train = metrics.of("train")
-    dev = {key: points for key, points in metrics.of("dev").items() if not key.endswith(CLEAN)}
+    dev = [_dev(key, points) for key, points in metrics.of("dev").items() if not key.endswith(CLEAN)]
     terms = {name.removeprefix(_TERM): points for name, points in train.items() if name.startswith(_TERM)}
     activity = {name: points for name, points in train.items() if name.partition("/")[0] in _ACTIVITY}
     others = {
         "learning rate" if name == "lr" else name.replace("_", " "): points
         for name, points in train.items()
-        if name != "loss" and not name.startswith(_TERM) and name not in activity
+        if name.partition("/")[0] not in ("loss", *_ACTIVITY)
     }
     loss = chart("training loss", {"training loss": train.get("loss", [])})
     every = [
-        Panel("Loss and dev scores", "", [loss, *(_dev(key, points) for key, points in dev.items())]),
+        Panel("Loss and dev scores", "", [loss, *dev]),
         Panel("Terms of the loss", "Each by itself, before its weight.", _alone(terms)),
         Panel(
             "Comparisons of the terms",

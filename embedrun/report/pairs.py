@@ -11,7 +11,7 @@ from embedrun.dataset.named import data_split, unreadable
 from embedrun.dataset.split import hold_out
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
-from embedrun.report.diff import STS_SETS, Predictions, files, score_key
+from embedrun.report.diff import STS_SETS, Predictions, files, place, score_key
 from embedrun.report.scores import ScoredPairs
 from embedrun.rows import Rows
 from embedrun.runs.reading import RunFiles
@@ -37,14 +37,8 @@ def scored_pairs(run: RunFiles) -> tuple[list[ScoredPairs], list[str]]:
             texts, missing = _texts(run, name, predictions.gold)
             key = score_key(name, run.scores)
             pairs.append(ScoredPairs(name, key, predictions.gold, predictions.predicted, texts, missing))
-    main, order = run.main.get("name"), [*STS_SETS]
-    pairs.sort(
-        key=lambda scored: (
-            scored.key != main,
-            scored.name.endswith("_dev"),
-            order.index(scored.name) if scored.name in order else len(order),
-        )
-    )
+    main = run.main.get("name")
+    pairs.sort(key=lambda pair: (pair.key != main, pair.name.endswith("_dev"), place(pair.name)))
     return pairs, remarks
 
 

@@ -296,9 +296,9 @@ def worst(scored: ScoredPairs) -> Worst | None:
 
 def ranks(values: np.ndarray) -> np.ndarray:
     """The share of values below each, half of its equals among them, in percent, ``(values,)``."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    below = np.cumsum(counts) - counts  # (distinct,)
-    return (100 * (below + counts / 2) / len(values))[inverse]
+    from scipy.stats import rankdata
+
+    return 100 * (rankdata(values) - 0.5) / len(values)
 
 
 def _shortened(text: str) -> str:

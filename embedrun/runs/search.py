@@ -1,6 +1,7 @@
 """Find the run that is meant: by name, by configuration, the newest, the unfinished one."""
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -169,10 +170,7 @@ def named(word: str, kind: Kind = ANY) -> str:
         DataError: if ``run:``, ``latest`` or a folder of runs has no run that is wanted.
     """
     folder = expanded(word)
-    try:
-        is_itself = folder.exists() and _is_itself(folder)
-    except (OSError, ValueError):  # too long, or with a character that no path has
-        return word
+    is_itself = os.path.exists(folder) and _is_itself(folder)  # False of a word too long for a path
     if is_itself or not (word.startswith(MARK) or word == LATEST or _candidates(word)[0]):
         return word
     path, how = _meant(word, kind)
@@ -237,7 +235,7 @@ def _with_part(part: str) -> list[Path]:
 
 def _below(folder: Path) -> Iterator[Path]:
     """The run directories in and below a folder, without the trials of searches and the jobs of tables."""
-    yield from below(folder, without=_OF_OTHERS) if folder.is_dir() else ()
+    yield from below(folder, without=_OF_OTHERS) if os.path.isdir(folder) else ()
 
 
 def _none(word: str, kind: Kind) -> DataError:

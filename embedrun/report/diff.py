@@ -1,12 +1,13 @@
 """Two runs, or two groups of runs, compared: their differences, and how certain those of their scores are."""
 
 import math
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,23 +99,24 @@ def place(name: str) -> int:
     return STS_SETS.index(name) if name in STS_SETS else len(STS_SETS)
 
 
+# The forms of the names of prediction files, and the key of the score that each gives; the first form counts.
+_KEYS = {
+    f"({'|'.join(STS_SETS)})": r"sts/\1/spearman",
+    r"(retrieval_dev|retrieval)_(.+)": r"\1/\2/strict_accuracy",
+    r"senteval_fast_(.+)": r"senteval/\1/accuracy_fast",
+    r"senteval_(.+)": r"senteval/\1/accuracy_paper",
+    r"(.+)": r"\1/spearman",
+}
+
+
 def score_key(name: str, scores: Mapping[str, float]) -> str:
     """The key of the score that a prediction file of a run gives.
 
     Where a SentEval task had several classifier seeds, the file holds the predictions of the first, and the
     scores of the run say which that was.
     """
-    if name in STS_SETS:
-        return f"sts/{name}/spearman"
-    for suite in ("retrieval_dev", "retrieval"):
-        if name.startswith(f"{suite}_"):
-            return f"{suite}/{name.removeprefix(f'{suite}_')}/strict_accuracy"
-    if name.startswith("senteval_"):
-        fast = name.startswith("senteval_fast_")
-        task = name.removeprefix("senteval_").removeprefix("fast_")
-        key = f"senteval/{task}/accuracy_{'fast' if fast else 'paper'}"
-        return next((seed for seed in scores if seed.startswith(f"{key}_seed")), key)
-    return f"{name}/spearman"
+    key = next(match.expand(key) for form, key in _KEYS.items() if (match := re.fullmatch(form, name)))
+    return next((seed for seed in scores if seed.startswith(f"{key}_seed")), key)
 
 
 def interval_over_rows(run: RunFiles, key: str) -> tuple[float, float] | None:
@@ -130,7 +132,6 @@ def interval_over_rows(run: RunFiles, key: str) -> tuple[float, float] | None:
 
 _SWAPS_PER_DRAW = 10  # a p-value below 0.001 needs more draws than an interval does, and each is cheaper
 _AVERAGE = "sts/avg/spearman"
-_DEPTH = 3  # runs that a model may come from, one after the other
 
 Unlike = dict[str, dict[str, Any]]  # by dotted key, the value or values of each side that has it, `a` or `b`
 
@@ -154,9 +155,11 @@ def group(side: str, paths: Sequence[Path]) -> Group:
             is trained or measured.
         DataError: if a run cannot be read.
     """
-    sides = [_runs_at(side, path) for path in paths]
-    runs = [run for found, _ in sides for run in found]
-    notes = [note for _, left_out in sides for note in left_out]
+    runs, notes = [], []
+    for path in paths:
+        kept, left_out = _runs_at(side, path)
+        runs += kept
+        notes += left_out
     _check_group(side, runs)
     by_seed: dict[int, RunFiles] = {}
     for run in newest_first(runs):
@@ -205,19 +208,18 @@ def _differing(trees: Sequence[Plain]) -> list[str]:
     return [key for key in keys if any(tree.get(key, _LACKS) != trees[0].get(key, _LACKS) for tree in trees)]
 
 
-def _recipe(run: RunFiles, depth: int = _DEPTH) -> Plain:
+def _recipe(run: RunFiles) -> Plain:
     """The options that decide what is trained or measured, but for the seed.
 
     The model of another run stands for the options of that run: a second stage of three seeds may begin with
     three first stages.
     """
-    options = flattened({key: value for key, value in run.config.items() if key != "schema"})
-    kept = {key: value for key, value in options.items() if key != "seed" and decides(key) == "what"}
+    options = flattened(run.config).items()
+    kept = {key: value for key, value in options if key not in ("schema", "seed") and decides(key) == "what"}
     for key in ("backbone.name", "model"):  # may name the model of a run
-        before = run_behind(options.get(key)) if depth else None
-        if before is not None:
+        if before := run_behind(kept.get(key)):
             del kept[key]
-            kept |= {f"{key}: {name}": value for name, value in _recipe(before, depth - 1).items()}
+            kept |= {f"{key}: {name}": value for name, value in _recipe(before).items()}
     return kept
 
 
@@ -351,7 +353,7 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
             drawn[name] = differences(*rows, draws=draws, swaps=_SWAPS_PER_DRAW * draws, seed=seed)
             entries.append(_entry(key, a.figure, b.figure, drawn[name].judged()))
             bar.reach(done)
-    if all(name in pairs for name in STS_SETS):
+    if pairs.keys() >= set(STS_SETS):
         sides = zip(*((pairs[name][1].figure, pairs[name][2].figure) for name in STS_SETS), strict=True)
         a_mean, b_mean = (math.fsum(side) / len(STS_SETS) for side in sides)
         every = average([drawn[name] for name in STS_SETS]).judged()
@@ -391,95 +393,6 @@ _UNCORRECTED = (
 )
 
 
-def text(found: Plain) -> str:
-    """What :func:`diff` or :func:`diff_groups` found, as text."""
-    over_seeds = "runs" in found["a"]
-    compared_keys = {entry["key"] for entry in found["comparisons"]}
-    alone = {side: found[f"only_{side.lower()}"] for side in "AB"}
-    notes = [
-        *(f"only {side} has: {some(keys, _NAMED)}" for side, keys in alone.items() if keys),
-        *(f"not compared, {why}: {name}" for name, why in found.get("not_compared", {}).items()),
-        *found.get("notes", []),
-    ]
-    parts = [
-        wrapped("\n".join([*_side_lines("A", found["a"]), *_side_lines("B", found["b"])]), room(), " " * 5),
-        *(_unlike_table(part, found[part], over_seeds) for part in _PARTS),
-        _scores([score for score in found.get("scores", []) if score["key"] not in compared_keys]),
-        _comparisons(found["comparisons"], over_seeds),
-        wrapped(_over_seeds(found) if over_seeds else _over_rows(found), room()),
-        wrapped("\n".join(notes), room()),
-    ]
-    return clean("\n\n".join(part for part in parts if part))
-
-
-def _side_lines(side: str, data: Plain) -> list[str]:
-    """The runs of a side, one a line, the first behind its letter."""
-    seeds = [f", seed {seed}" for seed in data.get("seeds", [])] or [""]
-    runs = [
-        f"{run['label']}{seed}: {run['directory']} ({run['state'] or 'no status yet'})"
-        for run, seed in zip(data.get("runs", [data]), seeds, strict=True)
-    ]
-    return [f"{' ' if place else side}  {run}" for place, run in enumerate(runs)]
-
-
-def _values(values: Sequence[object]) -> str:
-    """The different values of an option, in their order."""
-    return some(list(dict.fromkeys(as_text(value, _WIDTH) for value in values)), 6)
-
-
-def _unlike_table(part: str, unlike: Unlike, over_seeds: bool) -> str:
-    """What differs, a line for each key with the value, or the different values, of each side."""
-    cells = [
-        [key, *(_side_values(sides, side, over_seeds) for side in "ab")]
-        for key, sides in unlike.items()
-        if not (over_seeds and key == "seed")
-    ]
-    return f"{part}:\n{fitted([['option', 'A', 'B'], *cells], room())}" if cells else f"{part}: no difference"
-
-
-def _side_values(sides: Plain, side: str, over_seeds: bool) -> str:
-    if side not in sides:
-        return "-"
-    return _values(sides[side] if over_seeds else [sides[side]])
-
-
-def _scores(scores: Sequence[Plain]) -> str:
-    """Scores without an interval of their difference."""
-    cells = [[score["key"], *_numbers(score)] for score in scores]
-    return fitted([["score", "A", "B", "B - A"], *cells], room(), right=[1, 2, 3]) if cells else ""
-
-
-def _numbers(entry: Plain) -> list[str]:
-    """A, B and their difference; `-` for what is undefined."""
-    sides = [
-        spread_text(entry["key"], side["mean"], side["sd"])
-        if isinstance(side, Mapping)
-        else score_text(entry["key"], side)
-        for side in (entry["a"], entry["b"])
-    ]
-    return [*sides, score_text(entry["key"], entry["difference"], sign=True)]
-
-
-def _comparisons(comparisons: Sequence[Plain], over_seeds: bool) -> str:
-    """The scores whose difference has an interval and a p-value."""
-    heading = ["score, mean ± sd" if over_seeds else "score, from predictions", "A", "B"]
-    cells = [[*heading, "n" if over_seeds else "rows", "B - A", "95 % interval", "p"]]
-    for entry in comparisons:
-        a, b, difference = _numbers(entry)
-        counted = f"{entry['a']['n']}, {entry['b']['n']}" if over_seeds else f"{entry['rows']:,}"
-        low, high = (score_text(entry["key"], end, sign=True) for end in (entry["low"], entry["high"]))
-        ends = "-" if entry["low"] is None else f"{low} to {high}"
-        cells.append([entry["key"], a, b, counted, difference, ends, _p_text(entry["p"])])
-    return fitted(cells, room(), right=range(1, 7)) if comparisons else ""
-
-
-def _p_text(p: float | None) -> str:
-    """A p-value in four digits; `-` for none."""
-    if p is None:
-        return "-"
-    return f"{p:.4f}" if p >= 1e-4 else "<0.0001"
-
-
 def _over_rows(found: Plain) -> str:
     """How intervals and p-values of two runs were made: rows are drawn, both models stay as they are."""
     if not found["comparisons"]:
@@ -503,3 +416,115 @@ def _over_seeds(found: Plain) -> str:
         f"sd and interval are over n seeds; interval and p (two-sided): {how}.\n{_UNCORRECTED}\n"
         "Left out: how much other test rows move a score; over rows: --diff A1 B1"
     )
+
+
+def _run_cells(entry: Plain) -> list[str]:
+    """The score of either run, and of how many rows it is."""
+    return [*(score_text(entry["key"], entry[side]) for side in "ab"), f"{entry['rows']:,}"]
+
+
+def _group_cells(entry: Plain) -> list[str]:
+    """The mean score of either group with its spread, and of how many seeds each is."""
+    a, b = entry["a"], entry["b"]
+    spreads = (spread_text(entry["key"], side["mean"], side["sd"]) for side in (a, b))
+    return [*spreads, f"{a['n']}, {b['n']}"]
+
+
+class _Form(NamedTuple):
+    """What is said otherwise of two groups than of two runs."""
+
+    score: str  # headings of a comparison's first column and of the count behind it
+    counted: str
+    cells: Callable[[Plain], list[str]]  # A, B and the count
+    method: Callable[[Plain], str]
+    values: Callable[[Any], list[object]]  # of an option on one side
+    omitted: tuple[str, ...] = ()  # options that no table has
+
+
+_RUNS = _Form("score, from predictions", "rows", _run_cells, _over_rows, lambda value: [value])
+_GROUPS = _Form("score, mean ± sd", "n", _group_cells, _over_seeds, list, omitted=("seed",))
+
+
+def text(found: Plain) -> str:
+    """What :func:`diff` or :func:`diff_groups` found, as text."""
+    form = _GROUPS if "runs" in found["a"] else _RUNS
+    compared_keys = {entry["key"] for entry in found["comparisons"]}
+    notes = [
+        *(
+            f"only {side} has: {some(keys, _NAMED)}"
+            for side in "AB"
+            if (keys := found[f"only_{side.lower()}"])
+        ),
+        *(f"not compared, {why}: {name}" for name, why in found.get("not_compared", {}).items()),
+        *found.get("notes", []),
+    ]
+    parts = [
+        wrapped("\n".join([*_side_lines("A", found["a"]), *_side_lines("B", found["b"])]), room(), " " * 5),
+        *(_unlike_table(part, found[part], form) for part in _PARTS),
+        _scores([score for score in found.get("scores", []) if score["key"] not in compared_keys]),
+        _comparisons(found["comparisons"], form),
+        wrapped(form.method(found), room()),
+        wrapped("\n".join(notes), room()),
+    ]
+    return clean("\n\n".join(filter(None, parts)))
+
+
+def _side_lines(side: str, data: Plain) -> list[str]:
+    """The runs of a side, one a line, the first behind its letter."""
+    seeds = [f", seed {seed}" for seed in data.get("seeds", [])] or [""]
+    starts = [side, *" " * (len(seeds) - 1)]
+    return [
+        f"{start}  {run['label']}{seed}: {run['directory']} ({run['state'] or 'no status yet'})"
+        for start, run, seed in zip(starts, data.get("runs", [data]), seeds, strict=True)
+    ]
+
+
+def _values(values: Sequence[object]) -> str:
+    """The different values of an option, in their order."""
+    return some(list(dict.fromkeys(as_text(value, _WIDTH) for value in values)), 6)
+
+
+def _unlike_table(part: str, unlike: Unlike, form: _Form) -> str:
+    """What differs, a line for each key with the value, or the different values, of each side."""
+    cells = [
+        [key, *(_values(form.values(sides[side])) if side in sides else "-" for side in "ab")]
+        for key, sides in unlike.items()
+        if key not in form.omitted
+    ]
+    return f"{part}:\n{fitted([['option', 'A', 'B'], *cells], room())}" if cells else f"{part}: no difference"
+
+
+def _scores(scores: Sequence[Plain]) -> str:
+    """Scores without an interval of their difference."""
+    cells = [
+        [score["key"], *(score_text(score["key"], score[side]) for side in "ab"), _difference(score)]
+        for score in scores
+    ]
+    return fitted([["score", "A", "B", "B - A"], *cells], room(), right=[1, 2, 3]) if cells else ""
+
+
+def _difference(entry: Plain) -> str:
+    return score_text(entry["key"], entry["difference"], sign=True)
+
+
+def _comparisons(comparisons: Sequence[Plain], form: _Form) -> str:
+    """The scores whose difference has an interval and a p-value."""
+    cells = [
+        [entry["key"], *form.cells(entry), _difference(entry), _ends(entry), _p_text(entry["p"])]
+        for entry in comparisons
+    ]
+    heading = [form.score, "A", "B", form.counted, "B - A", "95 % interval", "p"]
+    return fitted([heading, *cells], room(), right=range(1, 7)) if cells else ""
+
+
+def _ends(entry: Plain) -> str:
+    """The ends of an interval; `-` for none."""
+    low, high = (score_text(entry["key"], entry[end], sign=True) for end in ("low", "high"))
+    return "-" if entry["low"] is None else f"{low} to {high}"
+
+
+def _p_text(p: float | None) -> str:
+    """A p-value in four digits; `-` for none."""
+    if p is None:
+        return "-"
+    return f"{p:.4f}" if p >= 1e-4 else "<0.0001"

@@ -19,11 +19,11 @@ from embedrun.errors import ConfigError
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, as_written
 from embedrun.report.page import FILE as OWN_PAGE
-from embedrun.report.page import State, assets, at, island, save, template
+from embedrun.report.page import State, assets, island, save, template
 from embedrun.report.scores import Metrics, Speed, interval, thinned
 from embedrun.runs.directory import config_hash, now
 from embedrun.runs.listing import Columns, Found, columns, find, is_killed, kind, labels, steps_text
-from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text
+from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text, at
 
 FILE = "index.html"
 _POINTS = 200  # of a curve
@@ -102,11 +102,12 @@ def _differing(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
 
     An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
     """
-    evaluations = [place for place, run in enumerate(runs) if kind(run) == "evaluation"]
-    others = [place for place in range(len(runs)) if place not in evaluations]
+    by_kind: dict[bool, list[int]] = {False: [], True: []}
+    for place, run in enumerate(runs):
+        by_kind[kind(run) == "evaluation"].append(place)
     differing: Columns = {}
     names: dict[int, str] = {}
-    for places in (others, evaluations):
+    for places in by_kind.values():
         alike = [runs[place] for place in places]
         for name, values in columns(alike).items():
             column = differing.setdefault(name, [None] * len(runs))
@@ -212,14 +213,13 @@ def _spreads(rows: Sequence[Plain]) -> Plain:
 
     A run without a main score has not ended: its dev score is of another step than that of the others.
     """
-    scored = {row["seed"]: row["main"] for row in rows if row["main"]}
-    devs = {row["seed"]: row["dev"] for row in rows if row["main"]}
-    main = _spread(scored.values())
-    before = _spread({**score, "value": score["before"]} for score in scored.values())
+    ended = {row["seed"]: row for row in rows if row["main"]}
+    main = _spread(row["main"] for row in ended.values())
+    before = _spread({**row["main"], "value": row["main"]["before"]} for row in ended.values())
     return {
-        "scores": {seed: score["value"] for seed, score in scored.items()},
+        "scores": {seed: row["main"]["value"] for seed, row in ended.items()},
         "main": main and {**main, "before": before and before["value"]},
-        "dev": _spread(dev for dev in devs.values() if dev),
+        "dev": _spread(filter(None, (row["dev"] for row in ended.values()))),
     }
 
 

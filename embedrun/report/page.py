@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from embedrun.console import clean, duration, numbers, say, score, short, size
 from embedrun.errors import ConfigError, is_full
@@ -28,8 +28,8 @@ from embedrun.report.scores import (
     worst,
 )
 from embedrun.runs.directory import to_yaml
-from embedrun.runs.listing import title
-from embedrun.runs.reading import STAGES, RunFiles
+from embedrun.runs.listing import kind, title
+from embedrun.runs.reading import STAGES, RunFiles, at
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -149,14 +149,6 @@ def _finalized(value: object) -> object:
 Entries = list[tuple[str, str]]
 
 
-def at(tree: Plain, path: str) -> Any:
-    """The value at a dotted path; None where there is none."""
-    value: Any = tree
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
 def _text_at(tree: Plain, path: str, form: str = "{}") -> str:
     """The value at a dotted path in words; empty where there is none."""
     return _filled(form, at(tree, path))
@@ -198,9 +190,8 @@ def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> 
 
 def _recipe(config: Plain) -> tuple[str, str, str]:
     """Loss, backbone and training data of a configuration."""
-    backbone, scratch = _text_at(config, "backbone.name"), at(config, "backbone.scratch")
-    if not backbone and isinstance(scratch, Mapping):
-        backbone = f"from scratch: {scratch.get('layers')} layers, width {scratch.get('width')}"
+    scratch = _text_at(config, "backbone.scratch", "from scratch: {0[layers]} layers, width {0[width]}")
+    backbone = _text_at(config, "backbone.name") or scratch
     weights = {
         name: (term or {}).get("weight", 1.0) for name, term in (at(config, "loss.terms") or {}).items()
     }
@@ -299,7 +290,7 @@ def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequ
     )
     faults = f"metrics.jsonl: {metrics.faults:,} of its lines cannot be read"
     keys = {scored.name: scored.key for scored in predictions}
-    command = "evaluate" if config.get("model") and "training" not in config else "train"
+    command = "evaluate" if kind(run) == "evaluation" else "train"
     return {
         "name": title(run),
         "command": command,

@@ -12,7 +12,7 @@ import numpy as np
 
 from embedrun.console import before_training, number, numbers, score
 from embedrun.files import Plain
-from embedrun.runs.reading import POOLING, json_rows
+from embedrun.runs.reading import POOLING, at, json_rows
 
 Points = Sequence[tuple[int, float | None]]  # step and value, in order of step; None where it is undefined
 
@@ -121,19 +121,16 @@ class ScoreTable(NamedTuple):
 
 def table(results: Plain) -> ScoreTable:
     """From `results.json`, which lacks everything while a run goes on."""
-    scores, main = numbers(results.get("scores")), (results.get("main") or {}).get("name")
+    scores, main = numbers(results.get("scores")), at(results, "main.name")
     rows: dict[str, list[ScoreRow]] = {}
     for key in scores:
         if not key.endswith(CLEAN):
             row = ScoreRow(key, key == main, _cells(key, scores, results))
             rows.setdefault(key.partition("/")[0], []).append(row)
-    headings = dict(HEADINGS)
-    if results.get("baseline"):
-        headings["before"] = before_training(results.get("notes", {}).get(POOLING))
-    else:
-        headings["value"] = "value"
+    of_training = {"before": before_training(at(results, f"notes.{POOLING}"))}
+    words = HEADINGS | (of_training if results.get("baseline") else {"value": "value"})
     every = list(chain.from_iterable(rows.values()))
-    headings = {column: word for column, word in headings.items() if any(row.cells[column] for row in every)}
+    headings = {column: word for column, word in words.items() if any(row.cells[column] for row in every)}
     suites = [_suite(name, suite) for name, suite in rows.items()]
     return ScoreTable(headings, sorted(suites, key=lambda suite: suite.name.endswith("_dev")))
 

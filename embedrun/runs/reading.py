@@ -186,6 +186,14 @@ def flattened(tree: Plain, prefix: str = "") -> Plain:
     return leaves
 
 
+def at(tree: Plain, path: str) -> Any:
+    """The value at a dotted path; None where there is none."""
+    value: Any = tree
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
 def as_text(value: object, width: int) -> str:
     """A value on one line of at most `width` characters; a long path keeps its end."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

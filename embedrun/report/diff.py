@@ -354,11 +354,16 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
             entries.append(_entry(key, a.figure, b.figure, drawn[name].judged()))
             bar.reach(done)
     if pairs.keys() >= set(STS_SETS):
-        sides = zip(*((pairs[name][1].figure, pairs[name][2].figure) for name in STS_SETS), strict=True)
-        a_mean, b_mean = (math.fsum(side) / len(STS_SETS) for side in sides)
-        every = average([drawn[name] for name in STS_SETS]).judged()
-        entries.append(_entry(_AVERAGE, a_mean, b_mean, every))
+        entries.append(
+            _average_entry([pairs[name][1:] for name in STS_SETS], [drawn[name] for name in STS_SETS])
+        )
     return entries
+
+
+def _average_entry(pairs: Sequence[tuple[Predictions, Predictions]], drawn: Sequence[Differences]) -> Plain:
+    """The comparison of the average of the seven STS sets."""
+    a, b = (math.fsum(read.figure for read in side) / len(side) for side in zip(*pairs, strict=True))
+    return _entry(_AVERAGE, a, b, average(drawn).judged())
 
 
 def _entry(key: str, a: float, b: float, comparison: Comparison) -> Plain:

@@ -133,15 +133,14 @@ def _row(run: RunFiles) -> Plain:
     with as_written(run.path, "a run directory as embedrun writes it", "restore its files"):
         metrics, speed = Metrics.read(run.path / "metrics.jsonl"), Speed.read(run.path / "speed.jsonl")
         devs = metrics.of("dev")
-        # The dev score that selected the checkpoint, else the first; of the model, else the last.
-        selecting = at(run.results, f"notes.{SELECTED_BY}") or at(run.config, "training.select_by")
-        key: str = selecting or next(iter(devs), "")
+        key = _selecting(run) or next(iter(devs), "")
         dev = devs.get(key, [])
         seconds = numbers(run.results.get("seconds") or run.status.get("seconds"))
         return {
             **_state(run),
             "seed": _text(run.config.get("seed")),
             "main": _main(run),
+            # Of the model, else the last.
             "dev": _score(key, run.scores.get(key, dev[-1][1] if dev else None)) if key else None,
             "seconds": sum(seconds.values()) if seconds else None,
             "memory": speed.memory,
@@ -149,6 +148,11 @@ def _row(run: RunFiles) -> Plain:
                 thinned(points, _POINTS) or None for points in (metrics.of("train").get("loss", []), dev)
             ],
         }
+
+
+def _selecting(run: RunFiles) -> str | None:
+    """The key of the dev score that selects the checkpoint, where one is named."""
+    return at(run.results, f"notes.{SELECTED_BY}") or at(run.config, "training.select_by")
 
 
 def _score(key: str, value: float | None, **more: object) -> dict[str, object]:
@@ -202,8 +206,8 @@ def _alike(runs: Sequence[RunFiles]) -> dict[str, list[int]]:
     """The places of runs of several seeds, by the hash of what they have in common."""
     places: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
-        if config := {key: value for key, value in run.config.items() if key not in ("schema", "seed")}:
-            places.setdefault(config_hash(config), []).append(place)
+        config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
+        places.setdefault(config_hash(config), []).append(place)
     seeds = {name: {_text(runs[place].config.get("seed")) for place in of} for name, of in places.items()}
     return {name: of for name, of in places.items() if len(seeds[name]) > 1}
 

@@ -272,8 +272,8 @@ def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
     if not (key := at(results, "main.name")):
         return None
     rows = [row.cells for suite in scores.suites for row in (*suite.rows, *suite.folded) if row.main]
-    cells = rows[0] if rows else {**dict.fromkeys(HEADINGS, ""), "value": "undefined"}
-    return {**cells, "key": str(key)}
+    undefined = {**dict.fromkeys(HEADINGS, ""), "value": "undefined"}
+    return {**next(iter(rows), undefined), "key": str(key)}
 
 
 def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequence[str] = ()) -> Plain:
@@ -378,7 +378,7 @@ def panels(metrics: Metrics) -> list[Panel]:
         ),
         Panel("Optimizer", "", _alone(others)),
     ]
-    drawn = [panel._replace(charts=[each for each in panel.charts if each["lines"]]) for panel in every]
+    drawn = [panel._replace(charts=[chart for chart in panel.charts if chart["lines"]]) for panel in every]
     return [panel for panel in drawn if panel.charts]
 
 

@@ -256,7 +256,7 @@ def progress(run: RunFiles) -> Plain:
     What is not known is None. `left` are seconds until the last of the optimizer `steps`, as long as those so
     far took, dev scores counted; `dev` is the last dev score, of its first key, `metric`, at step `scored`.
     """
-    step, steps = (_whole(run.status.get(key)) for key in ("step", "steps"))
+    step, steps = run.status.get("step"), run.status.get("steps")
     taken = numbers(run.status.get("seconds")).get("train")
     left = round((steps - step) * taken / step, 1) if step and steps and taken is not None else None
     metric, dev, scored = _last_dev(run.path / "metrics.jsonl")
@@ -276,14 +276,10 @@ def _last_dev(path: Path) -> tuple[str | None, float | None, int | None]:
     except OSError:
         return last
     for row in json_rows(lines):
-        name, value, step = row.get("name"), number(row.get("value")), _whole(row.get("step"))
+        name, value, step = row.get("name"), number(row.get("value")), row.get("step")
         if row.get("split") == "dev" and step and value is not None and last[0] in (None, name):
             last = name, value, step
     return last
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 _FRESH = 120  # seconds: a heartbeat of a run that says its steps is shown when it is older
@@ -317,9 +313,9 @@ def _progress_words(so_far: Plain) -> list[str]:
     return words
 
 
-def steps_text(step: int, steps: object) -> str:
+def steps_text(step: int, steps: int | None) -> str:
     """`step 250 of 1,000`; without the last where that is not known."""
-    return f"step {step:,}" + (f" of {steps:,}" if isinstance(steps, int) else "")
+    return f"step {step:,}" + ("" if steps is None else f" of {steps:,}")
 
 
 def is_killed(run: RunFiles) -> bool:

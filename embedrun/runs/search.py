@@ -13,8 +13,8 @@ from embedrun.config import nearest, presets, safety
 from embedrun.config.decides import decisive
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, expanded, to_json, write_atomically
-from embedrun.runs.directory import Run, config_hash, holds_nothing, now
+from embedrun.files import Plain, expanded, is_alive, to_json, write_atomically
+from embedrun.runs.directory import config_hash, holds_nothing, now
 from embedrun.runs.listing import below
 from embedrun.runs.reading import BEGAN, RunFiles, as_text, flattened, is_run, newest_first
 
@@ -51,7 +51,7 @@ def unfinished(name: str, config: Plain, directory: str | None) -> Path | None:
 
 
 def _can_go_on(run: RunFiles) -> bool:
-    return not run.is_finished and run.has_begun and Run.is_free(run.path)
+    return not run.is_finished and run.has_begun and is_alive(run.path) is not True
 
 
 # The options of a group, and those that a run began with, to the options as they are written down.

@@ -215,8 +215,8 @@ def _machine(config: Plain, environment: Plain) -> str:
         name = f"{len(gpus)} × {gpus[0]}" if len(gpus) > 1 else gpus[0]
     else:
         name = threads and f"processor, {threads} thread{'' if threads == '1' else 's'}"
-    precision = _text_at(config, "gpu.precision", ", {}")
-    return name + precision if name and precision != ", auto" else name
+    precision = _text_at(config, "gpu.precision", ", {}").removesuffix(", auto")
+    return name and name + precision
 
 
 def _time(results: Plain) -> str:

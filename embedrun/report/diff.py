@@ -398,11 +398,11 @@ _UNCORRECTED = (
 )
 
 
-def _over_rows(found: Plain) -> str:
+def _over_rows(result: Plain) -> str:
     """How intervals and p-values of two runs were made: rows are drawn, both models stay as they are."""
-    if not found["comparisons"]:
+    if not result["comparisons"]:
         return "no prediction file can be compared, so no difference has an interval or a p-value"
-    draws = found["draws"]
+    draws = result["draws"]
     return (
         f"interval: paired bootstrap, {draws['interval']:,} draws; p: two-sided paired permutation test, "
         f"{draws['p']:,} draws.\n{_UNCORRECTED}\n"
@@ -410,9 +410,9 @@ def _over_rows(found: Plain) -> str:
     )
 
 
-def _over_seeds(found: Plain) -> str:
+def _over_seeds(result: Plain) -> str:
     """How intervals and p-values of two groups were made, and what they leave out."""
-    tests = {entry["paired"] for entry in found["comparisons"] if entry["low"] is not None}
+    tests = {entry["paired"] for entry in result["comparisons"] if entry["low"] is not None}
     if not tests:
         return "no interval: it takes two seeds or more on each side"
     named = {True: "paired t over the seeds", False: "Welch's t, since the seeds of A and B are not the same"}
@@ -450,25 +450,25 @@ _RUNS = _Form("score, from predictions", "rows", _run_cells, _over_rows, lambda 
 _GROUPS = _Form("score, mean ± sd", "n", _group_cells, _over_seeds, list, omitted=("seed",))
 
 
-def text(found: Plain) -> str:
-    """What :func:`diff` or :func:`diff_groups` found, as text."""
-    form = _GROUPS if "runs" in found["a"] else _RUNS
-    compared_keys = {entry["key"] for entry in found["comparisons"]}
+def text(result: Plain) -> str:
+    """What :func:`diff` or :func:`diff_groups` gives, as text."""
+    form = _GROUPS if "runs" in result["a"] else _RUNS
+    compared_keys = {entry["key"] for entry in result["comparisons"]}
     notes = [
         *(
             f"only {side} has: {some(keys, _NAMED)}"
             for side in "AB"
-            if (keys := found[f"only_{side.lower()}"])
+            if (keys := result[f"only_{side.lower()}"])
         ),
-        *(f"not compared, {why}: {name}" for name, why in found.get("not_compared", {}).items()),
-        *found.get("notes", []),
+        *(f"not compared, {why}: {name}" for name, why in result.get("not_compared", {}).items()),
+        *result.get("notes", []),
     ]
     parts = [
-        wrapped("\n".join([*_side_lines("A", found["a"]), *_side_lines("B", found["b"])]), room(), " " * 5),
-        *(_unlike_table(part, found[part], form) for part in _PARTS),
-        _scores([score for score in found.get("scores", []) if score["key"] not in compared_keys]),
-        _comparisons(found["comparisons"], form),
-        wrapped(form.method(found), room()),
+        wrapped("\n".join([*_side_lines("A", result["a"]), *_side_lines("B", result["b"])]), room(), " " * 5),
+        *(_unlike_table(part, result[part], form) for part in _PARTS),
+        _scores([score for score in result.get("scores", []) if score["key"] not in compared_keys]),
+        _comparisons(result["comparisons"], form),
+        wrapped(form.method(result), room()),
         wrapped("\n".join(notes), room()),
     ]
     return clean("\n\n".join(filter(None, parts)))

@@ -42,12 +42,12 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
     Raises:
         ConfigError: if there is no run and none to wait for, or the page cannot be written.
     """
-    found = find(folders)
-    if not found.runs and reload is None:
+    listed = find(folders)
+    if not listed.runs and reload is None:
         where = ", ".join(map(str, folders))
-        raise ConfigError([f"embedrun report: no runs below {where}", *found.broken])
+        raise ConfigError([f"embedrun report: no runs below {where}", *listed.broken])
     title = ", ".join(folder.name or folder.resolve().name for folder in folders)
-    save(path, render(collect(found, path.parent), title=title, reload=reload))
+    save(path, render(collect(listed, path.parent), title=title, reload=reload))
 
 
 def watch(folders: Sequence[Path], path: Path) -> None:
@@ -73,9 +73,9 @@ def render(data: Plain, *, title: str, reload: float | None = None) -> str:
     )
 
 
-def collect(found: Found, place: Path) -> Plain:
+def collect(listed: Found, place: Path) -> Plain:
     """The runs as JSON-compatible data, for a page in the folder `place`."""
-    runs = found.runs
+    runs = listed.runs
     differing, names = _differing(runs)
     shown = list(differing)[:_COLUMNS]
     rows = [
@@ -93,7 +93,7 @@ def collect(found: Found, place: Path) -> Plain:
         "more": list(differing)[_COLUMNS:],
         "runs": rows,
         "groups": _groups(runs, rows),
-        "broken": found.broken,
+        "broken": listed.broken,
     }
 
 

@@ -208,7 +208,8 @@ def _publish(encoder: Encoder, plain: Plain, scores: Mapping[str, float], folder
         encoder.save(aside)
         run = RunFiles(folder)
         config = to_yaml(dict(plain))
-        card.write_card(aside, title=title(run), scores=scores, config_yaml=config, **made_of(run))
+        text = card.card_text(aside, title=title(run), scores=scores, config_yaml=config, **made_of(run))
+        (aside / "README.md").write_text(text, encoding="utf-8")
         sums.write(aside)
 
 

@@ -72,9 +72,7 @@ class Saves:
 
 
 def test_the_model_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        training.card, "write_card", lambda folder, **_: (folder / "README.md").write_text("a")
-    )
+    monkeypatch.setattr(training.card, "card_text", lambda folder, **_: "a")
     monkeypatch.setattr(training, "made_of", lambda _: {})
     with operations.strike(0, operations.raise_killed, tmp_path) as done:
         training._publish(Saves(), {}, {}, tmp_path)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from embedrun.files import as_written, read_json
 from embedrun.store import Store
 from embedrun.table.cells import Cells, Seeds
 from embedrun.table.preset import Figure, Table
-from embedrun.table.sheet import Counted, Sheet, sheet_of
+from embedrun.table.sheet import NOT_COUNTED, Counted, Sheet, sheet_of
 
 PLOTS = Path("outputs") / "tables"
 Count = Callable[[Sequence[str]], list[int]]
@@ -41,7 +41,7 @@ def sheet_for(
         DataError: if the data of statistics is there and cannot be read.
     """
     slots = cells.find(table, seeds)
-    numbers = None
+    numbers = NOT_COUNTED
     if table.statistics is not None:
         numbers = counted(table, Store.find(data_dir).root, tokenizer=tokenizer, plots=plots)
     sheet = sheet_of(
@@ -136,8 +136,7 @@ def counted(
     """
     assert table.statistics is not None, "rows of statistics say what they are read from"
     file = Path(table.statistics.file)
-    paths = [path for row in table.rows for keys in (row.keys or {}).values() for path in keys]
-    in_tokens = any(path.endswith("long_texts") for path in paths)
+    in_tokens = any("long_texts" in str(row.keys) for row in table.rows)
     for path in (folder / file, folder / "nli" / file.name):
         if path.is_file():
             with as_written(path, "what the command wrote", f"run it again: {table.statistics.command}"):

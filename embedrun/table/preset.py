@@ -175,6 +175,11 @@ class Row(_Row):
         """Group and label, which together are unique in the table."""
         return f"{self.group}/{self.label}" if self.group else self.label
 
+    def paths(self, heading: str) -> list[str]:
+        """Where the number of a column stands in the file of statistics; several are added up."""
+        paths = (self.keys or {}).get(heading, [])
+        return [paths] if isinstance(paths, str) else paths
+
 
 @dataclass
 class _Table:
@@ -263,6 +268,14 @@ def read(path: Path, name: str) -> Table:
     return table
 
 
+_Item = TypeVar("_Item")
+
+
+def _listed(items: list[_Item] | None) -> tuple[_Item, ...]:
+    """A list of a file; empty where the file has none."""
+    return tuple(items or ())
+
+
 _Schema = TypeVar("_Schema")
 
 
@@ -310,8 +323,8 @@ class _Reader:
         made = {
             "columns": tuple(self._columns.values()),
             "rows": rows,
-            "seeds": tuple(file.seeds or (42,)),
-            "unspecified": tuple(file.unspecified or ()),
+            "seeds": _listed(file.seeds) or (42,),
+            "unspecified": _listed(file.unspecified),
         }
         return Table(name, **{**fields, **made})
 
@@ -325,18 +338,13 @@ class _Reader:
         made = {
             "cells": tuple(self._cells(row, path)) if is_run else (),
             "published": self._published(row.published, f"{path}.published"),
-            "keys": {
-                heading: [paths] if isinstance(paths, str) else paths
-                for heading, paths in (row.keys or {}).items()
-            },
             "source": row.source or self._file.source,
-            "unspecified": row.unspecified or [],
         }
         return Row(**{**vars(row), **made})
 
     def _cells(self, row: _Row, path: str) -> Iterator[Cell]:
         command: Any = row.kind
-        first = (*(getattr(self._file.shared, command, None) or ()), *(row.overrides or ()))
+        first = (*_listed(getattr(self._file.shared, command, None)), *_listed(row.overrides))
         if row.parts is None:
             if not first and row.not_runnable is None:
                 self.problems.append(
@@ -348,9 +356,9 @@ class _Reader:
         self._known(f"{path}.parts", row.parts, dotted=True)
         for heading, part in row.parts.items():
             part = _Part(part) if isinstance(part, list) else part
-            overrides = () if part.not_runnable else (*first, *(part.overrides or ()))
+            overrides = () if part.not_runnable else (*first, *_listed(part.overrides))
             reason = part.not_runnable or row.not_runnable
-            yield Cell(command, overrides, (heading,), reason, tuple(part.seeds or ()))
+            yield Cell(command, overrides, (heading,), reason, _listed(part.seeds))
 
     def _published(self, numbers: Any, path: str) -> dict[str, float | str]:
         if isinstance(numbers, list) and len(numbers) == len(self._columns):
@@ -411,8 +419,7 @@ def load_scale(name: str, conf: Path | None = None) -> Scale:
     _refuse_unknown("--scale: no reduced setting", name, scales(conf))
     where = f"scale/{name}.yaml"
     file = _checked(_Scale, (conf or presets.folder()) / where, where)
-    train, evaluate = tuple(file.train or ()), tuple(file.evaluate or ())
-    return Scale(name, file.title, train, evaluate, tuple(file.seeds or ()))
+    return Scale(name, file.title, _listed(file.train), _listed(file.evaluate), _listed(file.seeds))
 
 
 def changes(override: str) -> bool:

@@ -296,7 +296,7 @@ def _measured(run: RunFiles, key: str, starts_from: Sequence[Path]) -> Measured:
         state=str(run.status.get("state", "no status yet")),
         when=run.when,
         scale=None if scale is None else str(scale),
-        scores=run.scores,
+        scores=numbers(run.scores),
         baseline=numbers(run.results.get("baseline")),
         data={name: str(mark) for name, mark in run.data.items() if not name.startswith(CODE)},
         other_code=changes(changed(code_of(run.config), run.data)),

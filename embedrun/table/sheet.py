@@ -164,8 +164,10 @@ def _value(run: Measured, column: Column, when: _When) -> float | None:
     """What one run has in a column; where there is no score on unseen rows, the score itself."""
     if when == "before":
         return run.baseline.get(column.key or "")
-    values, key = {**run.scores, **run.speed}, column.key or column.speed or ""
-    return values.get(key + CLEAN, values.get(key)) if when == "clean" else values.get(key)
+    if column.speed is not None:
+        return run.speed.get(column.speed)
+    scores, key = run.scores, column.key or ""
+    return scores.get(key + CLEAN, scores.get(key)) if when == "clean" else scores.get(key)
 
 
 class _Reading:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from embedrun import plot
-from embedrun.backbone.tokens import tokens_of
 from embedrun.console import clean, number, say
 from embedrun.errors import DataError
 from embedrun.files import as_written, read_json
@@ -149,6 +148,8 @@ def counted(table: Table, folder: Path, *, plots: Path, tokenizer: Path | None =
     words = _tokenizer(tokenizer)
     if words is None:
         return Counted(lacks="Lengths in tokens need --tokenizer DIR, the folder of a BERT model")
+    from embedrun.backbone.tokens import tokens_of  # imports torch, which no other table needs
+
     return _github_issues(folder, tokens_of(words, "--tokenizer"), plot_at)
 
 

@@ -23,19 +23,16 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class Layout:
-    """What is printed of a sheet: sentences above the table, and below it numbered notes and remarks.
+    """The lines of a sheet, and the notes that are numbered below them.
 
     A line has a cell for each column; the heading of a group of rows has a single cell. The last column
-    refers to the notes; the remarks are on the whole table. `words` are the columns that are aligned left.
+    refers to the notes. `words` are the columns that are aligned left.
     """
 
     heading: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     words: tuple[int, ...]
-    about: tuple[str, ...]
     notes: tuple[str, ...]
-    remarks: tuple[str, ...]
-    commands: tuple[str, ...]
 
 
 def laid_out(sheet: Sheet) -> Layout:
@@ -59,18 +56,20 @@ def laid_out(sheet: Sheet) -> Layout:
         for row in members:
             lines += lines_of(row, sheet)
             lines[-1][-1] = ", ".join(str(notes.index(text) + 1) for text in _texts(row))
-    # Empty columns are left out, but not that of the labels.
+    return _without_empty(heading, lines, {heading[0], "what", "mark", "notes", *sheet.told}, notes)
+
+
+def _without_empty(
+    heading: Sequence[str], lines: Sequence[Sequence[str]], words: Collection[str], notes: Sequence[str]
+) -> Layout:
+    """The layout without empty columns, but with that of the labels; `words` are headings."""
     full = [line for line in lines if len(line) > 1]
     kept = [0, *(place for place in range(1, len(heading)) if any(line[place] for line in full))]
-    words = {heading[0], "what", "mark", "notes", *sheet.told}
     return Layout(
         heading=tuple(heading[place] for place in kept),
         lines=tuple(tuple(line[place] for place in kept if place < len(line)) for line in lines),
         words=tuple(new for new, place in enumerate(kept) if heading[place] in words),
-        about=tuple(_about(sheet)),
         notes=tuple(notes),
-        remarks=sheet.notes,
-        commands=sheet.commands,
     )
 
 
@@ -180,16 +179,16 @@ _SPECIAL = re.compile(r"[\\`*<>\[\]|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=
 def markdown(sheet: Sheet) -> str:
     """The title, the table with its columns aligned, notes, and the commands that fill what is missing."""
     layout = laid_out(sheet)
-    about = [_paragraph(text) for text in layout.about]
+    about = [_paragraph(text) for text in _about(sheet)]
     if sheet.scale:
         about[0] = f"**{about[0]}**"
     rows = [_markdown_cells(line, len(layout.heading)) for line in (layout.heading, *layout.lines)]
     notes = [f"{place}. {_paragraph(text)}" for place, text in enumerate(layout.notes, start=1)]
-    remarks = [_paragraph(text) for text in layout.remarks]
+    remarks = [_paragraph(text) for text in sheet.notes]
     parts = [f"### {markdown_escaped(_title(sheet))}", *about, _aligned(rows, layout.words)]
     parts += ["\n".join(notes), *remarks]
-    if layout.commands:
-        commands = "\n".join(_flat(command) for command in layout.commands)
+    if sheet.commands:
+        commands = "\n".join(map(_flat, sheet.commands))
         parts.append(f"To fill what is missing:\n\n```\n{commands}\n```")
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -251,7 +250,7 @@ def latex(sheet: Sheet) -> str:
     columns = "".join("l" if place in layout.words else "r" for place in range(len(layout.heading)))
     lines = [_latex_line(line, len(columns)) for line in layout.lines]
     table = "\n".join([_latex_line(layout.heading, len(columns)), r"\midrule", *lines])
-    caption = " ".join(latex_escaped(text) for text in (f"{_title(sheet)}.", *layout.about))
+    caption = " ".join(latex_escaped(text) for text in (f"{_title(sheet)}.", *_about(sheet)))
     return "\n".join(
         [
             r"\begin{table}",
@@ -263,7 +262,7 @@ def latex(sheet: Sheet) -> str:
             table.replace("\\midrule\n\\midrule", r"\midrule"),  # a group may come first
             r"\bottomrule",
             r"\end{tabular}",
-            *_below(layout),
+            *_below(layout.notes, sheet),
             r"\end{table}",
             "",
         ]
@@ -292,11 +291,11 @@ def _cell(text: str) -> str:
     return f"${text}$" if _NUMBER.fullmatch(text) else latex_escaped(text)
 
 
-def _below(layout: Layout) -> list[str]:
+def _below(numbered: Sequence[str], sheet: Sheet) -> list[str]:
     """Notes and remarks; the commands that fill what is missing are a comment, as no paper prints them."""
-    notes = [f"{place}. {latex_escaped(text)}" for place, text in enumerate(layout.notes, start=1)]
-    texts = [*notes, *map(latex_escaped, layout.remarks)]
-    commands = [f"% {_flat(command)}" for command in layout.commands]
+    notes = [f"{place}. {latex_escaped(text)}" for place, text in enumerate(numbered, start=1)]
+    texts = [*notes, *map(latex_escaped, sheet.notes)]
+    commands = [f"% {_flat(command)}" for command in sheet.commands]
     return [*(rf"\par\raggedright {text}" for text in texts), *commands]
 
 

@@ -162,17 +162,24 @@ def _code(family: str, name: str) -> str | None:
 def _code_of_package(point: EntryPoint) -> list[str]:
     """Of a wheel, its name, version and what its RECORD has of the package; else every `.py` file of it."""
     top = point.module.partition(".")[0]
-    record = ((point.dist and point.dist.read_text("RECORD")) or "").splitlines()
-    # An editable install records nothing of the package, and only files of the wheel have a hash.
-    record = [line for line in record if line.startswith((f"{top}/", f"{top}.py,")) and "sha256=" in line]
-    if point.dist and record:
-        return [point.value, point.dist.name, point.dist.version, *sorted(record)]
-    if (spec := find_spec(top)) is None:
+    if point.dist is not None:
+        record = (point.dist.read_text("RECORD") or "").splitlines()
+        # An editable install records nothing of the package, and only files of the wheel have a hash.
+        ours = [line for line in record if line.startswith((f"{top}/", f"{top}.py,")) and "sha256=" in line]
+        if ours:
+            return [point.value, point.dist.name, point.dist.version, *sorted(ours)]
+    hashes = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in _python_files(top)]
+    return [point.value, *hashes] if hashes else []
+
+
+def _python_files(package: str) -> list[Path]:
+    """The file of a module, or every `.py` file of a package; none where it is not installed."""
+    spec = find_spec(package)
+    if spec is None:
         return []
-    folders = spec.submodule_search_locations
-    paths = [Path(spec.origin or "")] if folders is None else []
-    paths += sorted(path for folder in folders or () for path in Path(folder).rglob("*.py"))
-    return [point.value, *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in paths)]
+    if spec.submodule_search_locations is None:
+        return [Path(spec.origin or "")]
+    return sorted(path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py"))
 
 
 @cache

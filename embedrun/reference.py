@@ -225,21 +225,24 @@ def about(root: str, topic: str, width: int) -> str:
     groups = [*groups_of(root), *(["experiment"] if root == "train" else [])]
     if word in groups:
         return _group(root, word, width)
-    every = every_option(root)
-    if below := [one for one in every if one.name == word or one.name.startswith((f"{word}.", f"{word}[]"))]:
+    options = {option.name: option for option in every_option(root)}
+    if below := [options[name] for name in options if f"{name}.".startswith((f"{word}.", f"{word}[]"))]:
         return "\n".join(_in_full(below, width))
-    members = family.names(group) if group in groups and group in FAMILIES else []
+    members = family.names(group) if group in FAMILIES.keys() & set(groups) else ()
     name = rest.removeprefix("terms.").removeprefix("tasks.").partition(".")[0]
     if name in members:
-        found = member(group, name)
-        lines = textwrap.wrap(f"{FAMILIES[group][1]} {name}: {plain(sentence(found.doc))}", width)
-        return "\n".join([*lines, found.file, "", *(_in_full(found.options, width) or ["no options"])])
-    known = [*groups, *(f"{group}.{name}" for name in members), *(one.name for one in every)]
-    near = alike(word, known)
+        return _member_in_full(group, name, width)
+    near = alike(word, [*groups, *(f"{group}.{name}" for name in members), *options])
     raise ConfigError(
         f"--help {topic}: no group or option{'' if near is None else f'; did you mean {near!r}?'} "
         f"(groups: {', '.join(groups)}; --help alone lists the options)"
     )
+
+
+def _member_in_full(kind: str, name: str, width: int) -> str:
+    described = member(kind, name)
+    lines = textwrap.wrap(f"{FAMILIES[kind][1]} {name}: {plain(sentence(described.doc))}", width)
+    return "\n".join([*lines, described.file, "", *(_in_full(described.options, width) or ["no options"])])
 
 
 def _group(root: str, group: str, width: int) -> str:
@@ -334,13 +337,13 @@ class _Names(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         for node in self._tree.body:
-            if isinstance(node, ast.Assign) and any(ast.unparse(one) == name for one in node.targets):
-                return self.read(node.value)
-            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name and node.value:
-                return self.read(node.value)
-            if isinstance(node, ast.ImportFrom) and name in [one.asname or one.name for one in node.names]:
-                module = node.module or ""
-                # The standard library's are imported.
-                ours = module.startswith("embedrun.")
-                return _Names(module)[name] if ours else getattr(import_module(module), name)
+            match node:
+                case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                    return self.read(value)
+                case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value) if target == name:
+                    return self.read(value)
+                case ast.ImportFrom(module=str(module)) if name in [part.name for part in node.names]:
+                    # The standard library's are imported.
+                    ours = module.startswith("embedrun.")
+                    return _Names(module)[name] if ours else getattr(import_module(module), name)
         raise KeyError(name)

@@ -278,16 +278,11 @@ class Texts:
         Raises:
             DataError: if a text is faulty, there is none, or reading fails midway.
         """
-        path, field, is_empty = self.path or Path("standard input"), self.field or "text", True
-        faults, stream, form = LineFaults(path), None, None
-        if self.path is None:
-            form = TEXT if self.field is None else ".jsonl"
-            descriptor = os.dup(sys.stdin.fileno())  # closing it leaves standard input open
-            stream = open(descriptor, encoding="utf-8-sig", newline="\n")  # noqa: SIM115 - `blocks` closes it
-        hint, rule = "; --field NAME names another", any_text if self.allow_empty else sentence
-        for columns, rows in blocks(path, [field], faults, hint=hint, stream=stream, form=form, blank=True):
+        path, is_empty = self.path or Path("standard input"), True
+        faults, rule = LineFaults(path), any_text if self.allow_empty else sentence
+        for columns, rows in self._blocks(path, faults):
             is_empty = False
-            for row, value in zip(rows, columns[field], strict=True):
+            for row, value in zip(rows, *columns.values(), strict=True):
                 try:
                     yield rule(value)
                 except ValueError as fault:
@@ -299,6 +294,15 @@ class Texts:
             problems.append("an empty text has a vector too: --allow-empty encodes them")
         if problems or is_empty:
             raise DataError(problems or f"{path}: holds no text")
+
+    def _blocks(self, path: Path, faults: LineFaults) -> Iterator[Block]:
+        wanted, stream, form = [self.field or "text"], None, None
+        if self.path is None:
+            form = TEXT if self.field is None else ".jsonl"
+            descriptor = os.dup(sys.stdin.fileno())  # closing it leaves standard input open
+            stream = open(descriptor, encoding="utf-8-sig", newline="\n")  # noqa: SIM115 - `blocks` closes it
+        hint = "; --field NAME names another"
+        return blocks(path, wanted, faults, hint=hint, stream=stream, form=form, blank=True)
 
 
 def neighbour(path: Path) -> str:

@@ -77,6 +77,11 @@ class DataSet:
     licence: str
     files: dict[str, StoreFile]
 
+    @property
+    def is_on_hub(self) -> bool:
+        """Whether a source of any of its files is known."""
+        return any(file.hub for file in self.files.values())
+
 
 @dataclass(frozen=True)
 class Catalogue:

@@ -17,7 +17,7 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, only_writer, packed, refuse_unwritable, whole_file
 from embedrun.store import Store, choose, verify
 from embedrun.store.catalogue import COUNTED, Catalogue, HubSource, StoreFile, published_problems
-from embedrun.store.columns import LineFaults, convert
+from embedrun.store.columns import LineFaults, convert, shown
 from embedrun.store.hub import snapshot
 from embedrun.store.read import blocks, sha256
 
@@ -73,10 +73,8 @@ def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Cat
         place(store, offered[path], partial(shutil.copyfile, source.path(path)))
         return Fetched(path, "copied", offered[path]["rows"])
 
-    def is_there(path: str, entry: Plain | None) -> bool:
-        return entry is not None and whole(store, offered[path])
-
-    return _fetch(store, choose(_GET, names, offered, catalogue), is_there, copy)
+    chosen = choose(_GET, names, offered, catalogue)
+    return _fetch(store, chosen, lambda path, _: whole(store, offered[path]), copy)
 
 
 def whole(store: Store, entry: Plain) -> bool:
@@ -87,7 +85,7 @@ def whole(store: Store, entry: Plain) -> bool:
 def _fetch(
     store: Store,
     chosen: Sequence[str],
-    is_there: Callable[[str, Plain | None], bool],
+    is_there: Callable[[str, Plain], bool],
     fetch: Callable[[str], Fetched],
 ) -> list[Fetched]:
     """What `fetch` makes of each file that is not there as its source and its entry in the manifest say.
@@ -100,7 +98,7 @@ def _fetch(
     store.root.mkdir(parents=True, exist_ok=True)
     with only_writer(store.path("MANIFEST.json")), Progress("get", len(chosen), "files") as bar:
         known = entries(store)
-        waiting = [path for path in chosen if not is_there(path, known.get(path))]
+        waiting = [path for path in chosen if path not in known or not is_there(path, known[path])]
         in_the_way = [
             f"{store.path(path)}: another file of this name is there; move it away and get it again"
             for path in waiting
@@ -137,12 +135,11 @@ def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[F
         place(store, entry, lambda aside: aside.write_bytes(content))
         return Fetched(path, "converted", entry["rows"])
 
-    def is_there(path: str, entry: Plain | None) -> bool:
-        if entry is None or not whole(store, entry):
-            return False
-        rows = sources[path].rows or catalogue.files[path].rows
+    def is_there(path: str, entry: Plain) -> bool:
+        rows = sources[path].rows or catalogue.files[path].rows or entry["rows"]
         commit = entry.get("hub", {}).get("commit")
-        return rows in (None, entry["rows"]) and (commit is None or sources[path].revision in (None, commit))
+        is_of_commit = commit is None or sources[path].revision in (None, commit)
+        return rows == entry["rows"] and is_of_commit and whole(store, entry)
 
     return _fetch(store, list(sources), is_there, convert_from_hub)
 
@@ -158,9 +155,8 @@ def _sources(names: Sequence[str], catalogue: Catalogue) -> dict[str, HubSource]
     chosen = {name: choose(_GET, [name], catalogue.files, catalogue) for name in names}
     if without := [name for name in chosen if every.keys().isdisjoint(chosen[name])]:
         raise DataError([f"{name}: {copy}" for name in without])
-    on_hub = set(map(catalogue.data_set_of, every))
-    for name in dict.fromkeys(map(catalogue.data_set_of, paths)):
-        if name not in on_hub:
+    for name, data_set in catalogue.data_sets.items():
+        if not data_set.is_on_hub and not data_set.files.keys().isdisjoint(paths):
             say(f"warning: {name}: {copy}")
     return {path: every[path] for path in paths if path in every}
 
@@ -249,15 +245,21 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
             problems += fault.problems
     if problems:
         raise DataError(problems)
-    for name, accepted in source.keep.items():
-        is_kept = [value in accepted for value in columns[name]]  # (rows,)
-        columns = {other: list(compress(values, is_kept)) for other, values in columns.items()}
+    columns = _kept(columns, source.keep)
     if not any(columns.values()):
         raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
     return columns
 
 
-_NUMBERS = {"label": (int, "a whole number"), "score": (int | float, "a finite number")}
+def _kept(columns: dict[str, list[object]], keep: Mapping[str, list]) -> dict[str, list[object]]:
+    """The rows whose values are all among those to keep."""
+    for name, accepted in keep.items():
+        fits = [value in accepted for value in columns[name]]  # (rows,)
+        columns = {other: list(compress(values, fits)) for other, values in columns.items()}
+    return columns
+
+
+_NUMBERS = {"label": ((int,), "a whole number"), "score": ((int, float), "a finite number")}
 
 
 def _value(name: str, source: HubSource, value: Any) -> object:
@@ -266,10 +268,9 @@ def _value(name: str, source: HubSource, value: Any) -> object:
         if value not in source.values[name]:
             raise ValueError(f"{value!r} is none of {', '.join(map(repr, source.values[name]))}")
         value = source.values[name][value]
-    accepted, what = _NUMBERS.get(name, (str | int, "text"))
-    is_finite = not isinstance(value, float) or math.isfinite(value)
-    if isinstance(value, bool) or not isinstance(value, accepted) or not is_finite:
-        raise ValueError(f"expected {what}, got {'null' if value is None else repr(value)}")
+    types, what = _NUMBERS.get(name, ((str, int), "text"))
+    if type(value) not in types or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"expected {what}, got {shown(value)}")
     if name in _NUMBERS:
         return value
     text = str(value).strip()
@@ -310,7 +311,8 @@ def listing(store: Store, catalogue: Catalogue) -> list[list[str]]:
         here = [path for path in data_set.files if store.has(path)]
         listed = [known[path]["rows"] for path in here if path in known]
         counted = f"{sum(listed):,}" if len(listed) == len(here) else "?"
-        on_hub = any(file.hub is not None for file in data_set.files.values())
         number = f"{len(here)} of {len(data_set.files)}"
-        table.append([name, number, counted if here else "-", "yes" if on_hub else "no", data_set.licence])
+        table.append(
+            [name, number, counted if here else "-", "yes" if data_set.is_on_hub else "no", data_set.licence]
+        )
     return table

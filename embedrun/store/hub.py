@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -96,7 +97,7 @@ class HubFiles:
 
     def missing(self) -> list[str]:
         """Names of the files that are not on this machine, or that are links to nothing."""
-        paths = dict.fromkeys(path for files in self.splits.values() for path in files)
+        paths = dict.fromkeys(chain.from_iterable(self.splits.values()))
         return [path.relative_to(self.folder).as_posix() for path in paths if not path.is_file()]
 
 
@@ -285,8 +286,8 @@ def _copy_configs(card: Path, copy: Path) -> list[str]:
     """
     from huggingface_hub import metadata_load
 
-    metadata = (metadata_load(card) if card.is_file() else None) or {}
-    configs = metadata.get("configs") or []
+    metadata = metadata_load(card) if card.is_file() else None
+    configs = (metadata or {}).get("configs", [])
     plain = [{key: value for key, value in config.items() if key != "features"} for config in configs]
     if outside := re.search(r'"/|\.\./|\.\."|://', json.dumps(plain)):
         raise ValueError(f"its {_CARD} names files by {outside[0]!r}, which is not of this data set")

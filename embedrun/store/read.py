@@ -125,12 +125,11 @@ def blocks(
 def _require_columns(where: str, wanted: Sequence[str], header: Sequence[str], hint: str) -> None:
     """Raise a DataError that names every missing column, the nearest one and all there are."""
     problems = [
-        f"{where}: no column {name!r}{nearest(name, header)} (columns: {', '.join(header)}){hint}"
+        f"{where}: more than one column is named {name!r}"
+        if name in header
+        else f"{where}: no column {name!r}{nearest(name, header)} (columns: {', '.join(header)}){hint}"
         for name in wanted
-        if name not in header
-    ]
-    problems += [
-        f"{where}: more than one column is named {name!r}" for name in wanted if header.count(name) > 1
+        if header.count(name) != 1
     ]
     if problems:
         raise DataError(problems)

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -301,9 +302,9 @@ def _values(hint: Any) -> list[str]:
     if get_origin(hint) is Literal:
         return [str(one) for one in get_args(hint)]
     if get_origin(hint) in (Union, UnionType):
-        parts = [["null"] if part is NoneType else _values(part) for part in get_args(hint)]
-        return [word for part in parts for word in part] if all(parts) else []
-    return ["true", "false"] if hint is bool else []
+        parts = list(map(_values, get_args(hint)))
+        return list(chain.from_iterable(parts)) if all(parts) else []
+    return {bool: ["true", "false"], NoneType: ["null"]}.get(hint, [])
 
 
 def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:

@@ -206,13 +206,12 @@ class OfUser:
         if split not in self.splits:
             return [f"dataset.{split}: no file given; pass dataset.{split}=FILE"]
         place, kinds = self._source.place(split), self._kinds[split]
-        if place is None:
+        if place is None or (place.is_dir() and _shards(place, kinds)):
             return []
         option = "dataset.path" if split in self._source.from_path else f"dataset.{split}"
         accepted = f"{', '.join(kinds)}, those of text also with .gz"
         if place.is_dir():
-            empty = f"{option}: the folder {str(place)!r} holds no file that ends in {accepted}"
-            return [] if _shards(place, kinds) else [empty]
+            return [f"{option}: the folder {str(place)!r} holds no file that ends in {accepted}"]
         if kind(place) not in kinds:
             return [f"{option}: {str(place)!r} must end in {accepted}, or be a folder of such files"]
         if not place.is_file():

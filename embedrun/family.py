@@ -45,13 +45,13 @@ def class_name(name: str) -> str:
 @cache
 def names(family: str) -> tuple[str, ...]:
     """Every name of a family (`loss`, `dataset`, `evaluation`), sorted; imports none of them."""
-    own = [
+    ours = [
         path.stem
         for path in (_ROOT / family).glob("*.py")
         if path.stem not in _NO_MEMBER and _has_class(path)
     ]
-    others = [point.name for point in entry_points(group=f"embedrun.{family}")]
-    return tuple(sorted({*own, *_TOGETHER.get(family, ()), *others}))
+    offered = [point.name for point in entry_points(group=f"embedrun.{family}")]
+    return tuple(sorted({*ours, *_TOGETHER.get(family, ()), *offered}))
 
 
 def module(family: str, name: str) -> str:
@@ -88,10 +88,10 @@ def _loaded(point: EntryPoint) -> type:
     """The class of another package; what its import prints goes to standard error, as results do not."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            found = point.load()
-        if isinstance(found, type):
-            return found
-        fault = f"it is no class but {type(found).__name__}"
+            loaded = point.load()
+        if isinstance(loaded, type):
+            return loaded
+        fault = f"it is no class but {type(loaded).__name__}"
     except (Exception, SystemExit) as raised:  # the code of others raises what it likes, but Ctrl-C is ours
         fault = " ".join(f"{type(raised).__name__}: {raised}".split())
     raise Unloadable(
@@ -235,8 +235,8 @@ def build(
     if len(checker.problems) > before:
         return None
     try:
-        asked = inspect.signature(cls.__init__).parameters
-        return cls(**options, **{name: value for name, value in given.items() if name in asked})
+        parameters = inspect.signature(cls.__init__).parameters
+        return cls(**options, **{name: value for name, value in given.items() if name in parameters})
     except ValueError as fault:
         checker.problems.append(f"{path}: {fault}")
         return None

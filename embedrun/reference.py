@@ -131,13 +131,13 @@ def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
 
 def every_option(root: str) -> list[Option]:
     """The options of a command, those of its groups among them."""
-    composed, found = defaults(root), []
+    composed, every = defaults(root), []
     for option in options_of(COMMANDS[root], composed):
         if not option.meaning.startswith("group"):
-            found.append(option)
+            every.append(option)
         elif (schema := GROUPS[option.name]) is not None:
-            found += options_of(schema, composed.get(option.name), f"{option.name}.")
-    return found
+            every += options_of(schema, composed.get(option.name), f"{option.name}.")
+    return every
 
 
 def value(default: Any) -> str | None:
@@ -167,12 +167,12 @@ def member(kind: str, name: str) -> Member:
         doc, taken = ast.get_docstring(node) or "", list(_arguments(node, _Names(module)))
     meanings = arguments(doc)
     path = FAMILIES[kind][0].replace("TERM", name).replace("TASK", name)
-    found = [
+    options_of_class = [
         Option(path + key, describe(hint), default, meanings.get(key, ""), values=tuple(_values(hint)))
         for key, hint, default in taken
         if key not in _FILLED
     ]
-    return Member(name, doc, f"{module.replace('.', '/')}.py", found)
+    return Member(name, doc, f"{module.replace('.', '/')}.py", options_of_class)
 
 
 def arguments(doc: str) -> dict[str, str]:
@@ -300,7 +300,7 @@ def _line(name: str, text: str, column: int, width: int) -> str:
 def _values(hint: Any) -> list[str]:
     """Every word that an option takes; empty where it takes a number, a text or a list, too."""
     if get_origin(hint) is Literal:
-        return [str(one) for one in get_args(hint)]
+        return [str(word) for word in get_args(hint)]
     if get_origin(hint) in (Union, UnionType):
         parts = list(map(_values, get_args(hint)))
         return list(chain.from_iterable(parts)) if all(parts) else []
@@ -318,9 +318,9 @@ def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
 
 def _arguments(node: ast.ClassDef, names: "_Names") -> Iterator[tuple[str, Any, Any]]:
     """Name, type and default of the keyword-only arguments of a class's constructor."""
-    methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
-    for made in (one for one in methods if one.name == "__init__"):
-        for argument, default in zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True):
+    methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+    for constructor in (method for method in methods if method.name == "__init__"):
+        for argument, default in zip(constructor.args.kwonlyargs, constructor.args.kw_defaults, strict=True):
             hint = Any if argument.annotation is None else names.read(argument.annotation)
             yield argument.arg, hint, inspect.Parameter.empty if default is None else names.read(default)
 

@@ -67,8 +67,8 @@ BROADER_OF = {member: broader for broader, members in _FAMILIES.items() for memb
 COUNTS = (ONE, *_COUNTS["some"])
 BEINGS, PLACES, TIMES = (tuple(sum(part.values(), ())) for part in (_BEINGS, _PLACES, _TIMES))
 _OPPOSED = [(*pair, tools) for tools, pairs in _ACTIONS.items() for pair in pairs]
-OPPOSITES = {action: other for one, two, _ in _OPPOSED for action, other in ((one, two), (two, one))}
-TOOLS = {action: tools for one, two, tools in _OPPOSED for action in (one, two)}
+OPPOSITES = {action: other for left, right, _ in _OPPOSED for action, other in ((left, right), (right, left))}
+TOOLS = {action: tools for left, right, tools in _OPPOSED for action in (left, right)}
 ACTIONS = tuple(OPPOSITES)
 
 

@@ -244,8 +244,8 @@ def _resolved(names: Sequence[str], card: Path, inside: str, config: str | None)
     """
     from datasets import load_dataset_builder
 
-    with tempfile.TemporaryDirectory() as made:
-        tree = Path(made, "tree").resolve()
+    with tempfile.TemporaryDirectory() as temporary:
+        tree = Path(temporary, "tree").resolve()
         (tree / inside).mkdir(parents=True)
         for path in [tree / name for name in names if not name.lower().endswith(_NO_DATA)]:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -255,7 +255,7 @@ def _resolved(names: Sequence[str], card: Path, inside: str, config: str | None)
         if config is not None and config not in known:
             raise ConfigError(f"dataset.config: no config {config!r}{nearest(config, known)} {choices}")
         try:
-            builder = load_dataset_builder(str(tree / inside), name=config, cache_dir=made)
+            builder = load_dataset_builder(str(tree / inside), name=config, cache_dir=temporary)
         except ValueError as fault:
             if config is None and len(known) > 1:
                 raise ConfigError(f"dataset.config: none is the default; choose one {choices}") from fault

@@ -96,7 +96,7 @@ def _loaded(point: EntryPoint) -> type:
         fault = " ".join(f"{type(raised).__name__}: {raised}".split())
     raise Unloadable(
         f"{point.group}: {point.name} = {point.value} of {package_of(point)} cannot be used ({fault}); "
-        "mend or uninstall that package, or leave the name out"
+        "fix or uninstall that package, or leave the name out"
     )
 
 

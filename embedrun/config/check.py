@@ -189,6 +189,8 @@ class Checker:
                 self.problems.append(f"{where}: unknown key{suggest(where, self._paths, list(known))}")
         values = {}
         for name, item in known.items():
+            if name not in data and item.default_factory is not MISSING:
+                continue  # the dataclass makes it
             where = f"{path}.{name}" if path else name
             default = REQUIRED if item.default is MISSING else item.default
             value = data.get(name, default)

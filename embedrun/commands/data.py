@@ -12,6 +12,7 @@ from datetime import datetime
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, fitted, room, say, size
+from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.contamination import lines, overlap, percent, table, totals
@@ -184,29 +185,33 @@ _SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
 def _audit(arguments: Namespace) -> None:
     train, *given = arguments.names
-    problems, splits = [], []
-    evaluated = [(name, "test") for name in dict.fromkeys(given or _SETS)]
-    for word, split in [(train, arguments.split), *evaluated]:
+    splits = _splits([(train, arguments.split), *((name, "test") for name in dict.fromkeys(given or _SETS))])
+    store = Store.find(arguments.data_dir)
+    if problems := unreadable(splits, store):
+        raise DataError(problems)
+    seen, *scored = [dataset.read(split, store) for dataset, split in splits]
+    say(f"{len(seen):,} rows of {seen.name} {seen.split} as training data")
+    audited = [lines(rows, shared) for rows, shared in zip(scored, overlap([seen], scored), strict=True)]
+    print(f"{table(audited, subsets=arguments.subsets)}\n")
+    for total in totals(audited):
+        say(
+            f"{total.seen:,} of {total.rows:,} {total.unit} ({percent(total.seen, total.rows)}) "
+            f"are also in {seen.name} {seen.split}",
+            sys.stdout,
+        )
+
+
+def _splits(words: Sequence[tuple[str, str]]) -> list[tuple[DataSet, str]]:
+    """Each data set and split that is named; a `ConfigError` with every name that is none."""
+    splits, problems = [], []
+    for word, split in words:
         try:
             splits.append(data_split(word, split))
         except ValueError as fault:
             problems.append(f"embedrun data audit: {fault}")
     if problems:
         raise ConfigError(problems)
-    store = Store.find(arguments.data_dir)
-    if problems := unreadable(splits, store):
-        raise DataError(problems)
-    seen, *scored = [dataset.read(split, store) for dataset, split in splits]
-    say(f"{len(seen):,} rows of {seen.name} {seen.split} as training data")
-    found = [lines(rows, shared) for rows, shared in zip(scored, overlap([seen], scored), strict=True)]
-    print(table(found, subsets=arguments.subsets))
-    print()
-    for total in totals(found):
-        say(
-            f"{total.seen:,} of {total.rows:,} {total.unit} ({percent(total.seen, total.rows)}) "
-            f"are also in {seen.name} {seen.split}",
-            sys.stdout,
-        )
+    return splits
 
 
 def _clean(arguments: Namespace) -> None:

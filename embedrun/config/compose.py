@@ -7,7 +7,7 @@ import contextlib
 import copy
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -174,10 +174,15 @@ def _problems_of_choice(
         return [f"+{group}=...: {group} already has a choice; write {group}=... without the plus"]
     if group == "dataset" and len(words) > 1:
         return [f"{typed}: a run has one data set; with -m, dataset=A,B"]
+    return _unknown_choices(group, map(str, (word for word in words if not isinstance(word, dict))), groups)
+
+
+def _unknown_choices(group: str, words: Iterable[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    known = groups.get(group)
+    if not known:
+        return []
     # Options of the group and files of a folder in it are no choices; a path of rows is one.
-    names = [str(word) for word in words if not (word is None or isinstance(word, dict))]
-    names = [name for name in names if group == "dataset" or "/" not in name]
-    known = groups.get(group) or names
+    names = [word for word in words if group == "dataset" or "/" not in word]
     return [_no_choice(group, name, known) for name in names if name not in known]
 
 
@@ -320,13 +325,7 @@ def _resolved(full: "DictConfig", job: int | None) -> Composed:
 
 def _settings(hydra: "DictConfig", job: int | None) -> dict[str, Any]:
     """What Hydra's own node sets of a `Composed`: mode, sweep and places."""
-    from omegaconf import OmegaConf
-
-    nodes = {name: hydra[name] for name in safety.PLUGINS}
-    plugins: Any = {
-        name: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_dict(node) else {}
-        for name, node in nodes.items()
-    }
+    plugins = {name: _plain(hydra[name]) for name in safety.PLUGINS}
     _refuse(safety.plugin_problems(plugins))
     place = str(hydra.run.dir if job is None else hydra.sweep.dir)
     subdir = "" if job is None else str(hydra.sweep.subdir)
@@ -337,6 +336,12 @@ def _settings(hydra: "DictConfig", job: int | None) -> dict[str, Any]:
         "directory": str(Path(place) / subdir) if is_given else None,
         "parent": place if job is not None and place != "." else None,
     }
+
+
+def _plain(node: Any) -> Any:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_dict(node) else {}
 
 
 def _choices(

@@ -4,17 +4,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeGuard
 
-from embedrun.config.options import (
-    DECIDES,
-    AnnotateConfig,
-    EvaluateConfig,
-    GenerateConfig,
-    TrainConfig,
-    declared,
-)
+from embedrun.config.options import COMMANDS, DECIDES, declared
 from embedrun.files import Plain
 
-COMMANDS = (TrainConfig, EvaluateConfig, AnnotateConfig, GenerateConfig)  # those with runs
 _ORDER = tuple(DECIDES)  # the most decisive first
 _MOST = _ORDER[0]
 _OWN_ROWS = ("pairs", "triplets", "texts")
@@ -106,7 +98,7 @@ def has_split(dataset: Mapping[str, Any], split: str) -> bool:
 def _known() -> dict[str, str]:
     """What each option and group decides, by its dotted name; none of a group's options decides more."""
     known: dict[str, str] = {}
-    for path, item in (pair for command in COMMANDS for pair in declared(command)):
+    for path, item in (pair for schema in COMMANDS.values() for pair in declared(schema)):
         above = known.get(path.rpartition(".")[0], _MOST)
         known[path] = max(above, item.metadata["decides"], key=_ORDER.index)
     return known

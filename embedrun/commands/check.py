@@ -1,6 +1,6 @@
 """Compose and validate a training run without training, and say what it would do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from embedrun.config.safety import launcher_of
 from embedrun.console import clean, fitted, room, wrapped
 from embedrun.dataset import made_by, named
 from embedrun.errors import MISSING, ConfigError, DataError
-from embedrun.rows import drawn_of
+from embedrun.rows import Rows, drawn_of
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ def parser() -> ComposingParser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun check`."""
     request = parser().request(argv)
-    if request is None:
-        return 0
     launcher_of(request.overrides)
     if request.show:
         return show(request)
@@ -103,11 +101,13 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
     from embedrun.family import family_name
 
     data, config, training = CheckedData.read(plan), plan.config, plan.config.training
-    train = data.divided and data.divided.train
+    train = data.train
     shape = shape_of(config.backbone)
     size = shape and size_of(shape.config)
-    row = None if train is None else row_tokens(plan, train, shape, size)
-    counted, warnings = ({}, []) if train is None else positives(plan.losses, train.targets, len(train))
+    row, counted, warnings = None, {}, []
+    if train is not None:
+        row = row_tokens(plan, train, shape, size)
+        counted, warnings = positives(plan.losses, train.targets, len(train))
     batch = batches(plan, train, row, made=data.made)
     rows = [
         ["what", "value"],
@@ -128,11 +128,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
         *_step_rows(config, batch),
         ["teachers", ", ".join(teacher.name for teacher in training.teachers or ()) or "none"],
     ]
-    divided = data.divided.said if data.divided is not None else ""
-    said = [*notices(config, overrides), *data.contamination, *filter(None, [divided])]
-    said += [f"warning: {warning}" for warning in warnings]
-    folders = [] if request.config_dir is None else [request.config_dir]
-    lines = [*_left_open(overrides, folders), "", *said, ""]
+    said = [*notices(config, overrides), *data.notes, *(f"warning: {warning}" for warning in warnings)]
+    lines = [*_left_open(overrides, filter(None, [request.config_dir])), "", *said, ""]
     print("\n".join([fitted(rows, room()), *(wrapped(line, room()) for line in lines)]))
     return "" if training.batch_tokens is None else ", as far as is known without the lengths of all rows"
 
@@ -166,9 +163,9 @@ def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
     ]
 
 
-def _left_open(overrides: Sequence[str], folders: Sequence[Path]) -> Iterator[str]:
+def _left_open(overrides: Sequence[str], folders: Iterable[Path]) -> Iterator[str]:
     """What papers leave open and the experiments chose, the first of which builds on the others."""
-    chosen = presets.left_open(presets.named(overrides), folders)
+    chosen = presets.left_open(presets.named(overrides), list(folders))
     for place, (name, choices) in enumerate(chosen.items()):
         yield ""
         yield f"left open by the paper, and chosen in {name}{', which it builds on' if place else ''}:"
@@ -241,6 +238,17 @@ class CheckedData:
     contamination: list[str]
     scored: "Scored | None" = None
     made: int | None = None
+
+    @property
+    def train(self) -> "Rows | None":
+        """The training rows, where all of them are here."""
+        return None if self.divided is None else self.divided.train
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines on contamination, and on what selects where there is no dev split."""
+        said = "" if self.divided is None else self.divided.said
+        return [*self.contamination, *([said] if said else [])]
 
     @classmethod
     def read(cls, plan: "TrainPlan") -> "CheckedData":

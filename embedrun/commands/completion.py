@@ -29,8 +29,6 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun completion`."""
     arguments = parser().read(argv)
-    if arguments is None:
-        return 0
     if arguments.line is None:
         print(_BASH if arguments.shell == "bash" else _ZSH, end="")
     else:

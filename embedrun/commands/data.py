@@ -49,12 +49,7 @@ examples:
 
 
 def parser() -> Parser:
-    """The parser of `embedrun data`; it contains those of its actions."""
-    return _parsers()[""]
-
-
-def _parsers() -> dict[str, Parser]:
-    """The parser of the command, by an empty word, and those of its actions by theirs."""
+    """The parser of `embedrun data`; `parsers` has those of its actions."""
     made = Parser("embedrun data", description=__doc__, examples=_EXAMPLES)
     add = made.add_subparsers(dest="action", required=True, metavar="|".join(_RUN)).add_parser
     listing = add("list", help="each data set with its rows and licence", examples=_EXAMPLES)
@@ -89,7 +84,7 @@ def _parsers() -> dict[str, Parser]:
     for action in (listing, check, get, audit):
         what = "the store; else EMBEDRUN_DATA, else the user's cache folder"
         action.add_argument("--data-dir", metavar="DIR", help=what)
-    return {"": made, "list": listing, "check": check, "get": get, "audit": audit, "clean": sweep}
+    return made
 
 
 def main(argv: Sequence[str]) -> int:
@@ -99,15 +94,13 @@ def main(argv: Sequence[str]) -> int:
         ConfigError: for a command line or names that cannot be meant.
         DataError: if there is no store, or an action finds or meets a fault.
     """
+    made = parser()
     if not argv or argv[0].startswith("-"):
-        parser().read(argv)
-        return 0
+        made.read(argv)  # which prints --help or refuses
     if argv[0] not in _RUN:
         hint = nearest(argv[0], _RUN)
         raise ConfigError(f"embedrun data: no action {argv[0]!r}{hint} (there are: {', '.join(_RUN)})")
-    arguments = _parsers()[argv[0]].read(argv[1:])
-    if arguments is not None:
-        _RUN[argv[0]](arguments)
+    _RUN[argv[0]](made.parsers[argv[0]].read(argv[1:]))
     return 0
 
 

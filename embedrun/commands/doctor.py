@@ -54,8 +54,6 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun doctor`; exit code 1 if the quickstart cannot run here."""
     arguments = parser().read(argv)
-    if arguments is None:
-        return 0
     findings = [*packages(), *_machine(), *_places(arguments.data_dir)]
     faults = [finding for finding in findings if finding.state == "fault"]
     if arguments.json:

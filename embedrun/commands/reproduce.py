@@ -20,7 +20,7 @@ from embedrun.errors import USAGE, ConfigError
 from embedrun.launch import launcher
 from embedrun.launch.sweep import new_folder
 from embedrun.table.formats import render
-from embedrun.table.preset import Table, load, load_scale, names
+from embedrun.table.preset import Row, Table, load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.study.reproduce import CurrentRows, Plans, Task
@@ -58,17 +58,15 @@ def parser() -> Parser:
     return made
 
 
-def arguments_of(argv: Sequence[str]) -> argparse.Namespace | None:
-    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`; None for --help.
+def arguments_of(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`.
 
     Raises:
         ConfigError: if the table, a row, the setting or an argument is unknown.
     """
     given = parser().read(argv)
-    if given is None:
-        return None
     given.table = _table([word for word in given.words if "=" not in word])
-    rows = [row for label in given.only for row in given.table.find(label)] or given.table.rows
+    rows = _rows(given)
     given.rows = tuple(dict.fromkeys(row.id for row in rows))
     overrides = with_runs([word for word in given.words if "=" in word])
     given.overrides = task_overrides(overrides)
@@ -90,6 +88,10 @@ def _table(words: Sequence[str]) -> Table:
             f"(there are: {', '.join(names())})"
         )
     return load(words[0])
+
+
+def _rows(given: argparse.Namespace) -> Sequence[Row]:
+    return [row for label in given.only for row in given.table.find(label)] or given.table.rows
 
 
 def _refuse(given: argparse.Namespace, *, has_nothing_to_run: bool) -> None:
@@ -117,8 +119,6 @@ def main(argv: Sequence[str]) -> int:
         KeyboardInterrupt: on a signal, once the running cells have saved and ended; no other is started.
     """
     given = arguments_of(argv)
-    if given is None:
-        return 0
     from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
     from embedrun.table.cells import Cells
 

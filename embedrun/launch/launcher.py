@@ -66,37 +66,41 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
             typed = replace(job, argv=job.argv or sys.argv)
             write_atomically(place / _JOB.format(number), json.dumps(asdict(typed)))
         work = Work(scratch, len(jobs), logs, os.getcwd(), alone, parent)
-        reason = "not started"
         try:
             # Jobs that run one by one get signals from this process; parallel ones are told by a file.
             with signals.raised() if logs is None else signals.stopping(place / STOP):
-                _sweep(request, name, [job.config for job in jobs], work)
+                fault = _sweep(request, name, [job.config for job in jobs], work)
         except KeyboardInterrupt as stop:
             raise Interrupted(
                 [_interrupted(place, number, stop) for number in range(len(jobs))], stop
             ) from None
-        except Exception as fault:  # a plugin's own
-            reason = " ".join(str(fault).split()) or type(fault).__name__
-        lost = Outcome(error=f"the launcher has lost it ({reason})", code=1)
+        lost = Outcome(error=f"the launcher has lost it ({fault})", code=1)
         return [_outcome(place, number) or lost for number in range(len(jobs))]
 
 
-def _sweep(request: Request, name: str, configs: Sequence[Plain], work: "Work") -> None:
-    """Call `work` for each job, by the launcher of this name, which the request's overrides set up."""
-    if name == "basic":  # one after the other, in this process
-        for number in range(len(configs)):
-            work({"job": number})
-        return
-    from hydra.core.global_hydra import GlobalHydra
+def _sweep(request: Request, name: str, configs: Sequence[Plain], work: "Work") -> str:
+    """Call `work` for each job, by the launcher of Hydra of this name; returns why some were not started."""
+    try:
+        if name == "basic":  # one after the other, in this process
+            for number in range(len(configs)):
+                work({"job": number})
+        else:
+            _by_hydra(work, _overrides(request, name, configs, work.folder))
+    except Exception as fault:  # a plugin's own
+        return " ".join(str(fault).split()) or type(fault).__name__
+    return "not started"
 
+
+def _overrides(request: Request, name: str, configs: Sequence[Plain], folder: str) -> list[str]:
+    """What sets up a launcher of Hydra and its sweep over the numbers of the jobs."""
     about = [override for override in request.overrides if is_hydra(override) and not _OURS.match(override)]
     chosen = any(override.lstrip("+").startswith("hydra.launcher.n_jobs=") for override in about)
     if name == "joblib" and not chosen and _on_cuda(configs):
         say("one job at a time, since they share the GPU; hydra.launcher.n_jobs=N for N of them")
         about.append("hydra.launcher.n_jobs=1")
     # For what Hydra makes itself; the run directories are ours to make.
-    place = quoted(str(Path(work.folder, "hydra")))
-    overrides = [
+    place = quoted(str(Path(folder, "hydra")))
+    return [
         *about,
         "hydra/job_logging=none",
         "hydra/hydra_logging=none",
@@ -106,6 +110,11 @@ def _sweep(request: Request, name: str, configs: Sequence[Plain], work: "Work") 
         "hydra.sweep.subdir=${hydra:job.num}",
         f"+job={','.join(map(str, range(len(configs))))}",
     ]
+
+
+def _by_hydra(work: "Work", overrides: list[str]) -> None:
+    from hydra.core.global_hydra import GlobalHydra
+
     with started(None, "embedrun"), started_by_others():
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None

@@ -135,9 +135,9 @@ class Results:
     def __init__(self, jobs: Sequence[Result]) -> None:
         self.jobs = jobs
         scored = [job for job in jobs if job.scores]
-        dev = _common([job.dev for job in scored])
+        dev, main = _common([job.dev for job in scored]), _common([job.main for job in scored])
         self.main = _common([job.main for job in scored if job.main])
-        self.metric = dev or _common([job.main for job in scored])
+        self.metric = dev or main
         self.lowest = dev is not None and all(job.lowest for job in scored)
         self.swept = _swept([job.options for job in jobs])
         self.groups = [self._group(number, group) for number, group in enumerate(_by_recipe(jobs))]

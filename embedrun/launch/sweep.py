@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
@@ -22,13 +22,9 @@ from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled_as_begun, settled_for
 from embedrun.store import hub
 
-Check = Callable[[Plain], object]
 
-
-def launch(request: Request, check: Check) -> int:
+def launch(request: Request) -> int:
     """Run every job that has not finished before; a failure stops no other. Returns 1 if any failed, else 0.
-
-    `check` raises `ConfigError` for a configuration that cannot run.
 
     Raises:
         ConfigError: if no job has a configuration that can run, or a place for the runs is taken.
@@ -40,7 +36,7 @@ def launch(request: Request, check: Check) -> int:
     jobs = [composed(request, overrides, job=number) for number, overrides in enumerate(sweep(request))]
     multirun = _Multirun(request, jobs)
     multirun.check_places()
-    multirun.check_jobs(check)
+    multirun.check_jobs()
     return multirun.run()
 
 
@@ -84,8 +80,11 @@ class _Multirun:
             if place.exists() and not self._is_own(place):
                 yield place
 
-    def check_jobs(self, check: Check) -> None:
+    def check_jobs(self) -> None:
         """Leave out each job with a configuration that cannot run; a `ConfigError` if that is all of them."""
+        from embedrun.experiment import plan
+
+        check = {"train": plan.plan_train, "evaluate": plan.plan_evaluate}[self._request.command]
         problems = []
         for number, job in enumerate(self._jobs):
             try:

@@ -26,7 +26,7 @@ COMMANDS = {
     "table": "finished runs beside a paper's printed numbers, or a table of the runs below folders",
     "tune": "hyperparameter search with optuna, by the best dev score; resumable, several processes at once",
     "doctor": "what this machine has: versions, device and precision, data, hub, disk",
-    "completion": "a script for the tab key of bash or zsh",
+    "completion": "shell completion script for bash or zsh",
     "report": "the page of a run, or of all runs below a folder: scores and curves in one HTML file",
     "runs": "list runs, or compare two: what differs, and how sure the difference of their scores is",
     "check": "compose and validate a training run, and say what it would do",
@@ -63,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         say("interrupted")
         return exit_code(stop)
+    except SystemExit as stop:  # --help has been printed, or what Hydra displays
+        return stop.code if isinstance(stop.code, int) else USAGE
     except Exception as fault:
         if debug:
             print(clean(masked(traceback.format_exc())), end="", file=sys.stderr)

@@ -68,8 +68,6 @@ def main(argv: Sequence[str]) -> int:
             or does not answer (exit 3); then it stays.
     """
     given = parser().read(argv)
-    if given is None:
-        return 0
     from embedrun.backbone import locate
 
     source, target = expanded(named(given.source, OF_MODEL)), expanded(given.dest)

@@ -26,7 +26,8 @@ _STEPS = 300  # at most
 _MEMORY = 5  # steps that the estimate of the curvature is made of, beside the metric
 # A slope of this share of the first is that of a minimum. A fit begins where all rows have it, so the first
 # is what its held-out rows did: this share of that, at most, is left of them.
-_FLAT = 2e-3
+_FLAT = 5e-3
+_FLAT_EXACT = 1e-3  # of long vectors: a weak penalty puts a fold's minimum far from that of all rows
 _TOGETHER = 50  # fits that are solved together, so that one product serves them all
 # Scale² × rows from which on float32 is not enough: the penalty of a row is 1 / (C scale² rows).
 _EXACT_FROM = 2e7
@@ -84,6 +85,7 @@ class _Rows:
         centred = torch.from_numpy(features - self.mean)  # (rows, dim), float64
         self.scale = math.sqrt(centred.square().sum(dim=1).mean()) or 1.0
         exact = self.scale**2 * len(features) > _EXACT_FROM
+        self.flat = _FLAT_EXACT if exact else _FLAT
         table = pad(centred / self.scale, (0, 1), value=1.0)
         self.table = table if exact else table.float()  # (rows, dim + 1)
         self.labels = torch.from_numpy(labels)  # (rows,)
@@ -143,7 +145,7 @@ class _Rows:
             slope = (residual.flatten(0, 1) @ self.table).view_as(weights) + penalty * weights
             return _turned(slope, metric)
 
-        return start + _turned(minimise(gradient, torch.zeros_like(start)), metric.mT)
+        return start + _turned(minimise(gradient, torch.zeros_like(start), self.flat), metric.mT)
 
     def probabilities(self, weights: Tensor) -> Tensor:
         """Of each logit's class; shapes as of `logits`."""
@@ -167,12 +169,13 @@ def _turned(rows: Tensor, matrices: Tensor) -> Tensor:
     return (rows.transpose(0, 1) @ matrices).transpose(0, 1)
 
 
-def minimise(gradient: Callable[[Tensor, Tensor], Tensor], start: Tensor) -> Tensor:
+def minimise(gradient: Callable[[Tensor, Tensor], Tensor], start: Tensor, flat: float) -> Tensor:
     """The minima of convex functions whose curvature is about 1 there, one along the first dimension.
 
     Limited-memory BFGS (Nocedal 1980, doi:10.1090/S0025-5718-1980-0572855-7). All functions take their steps
     together, so that the gradients share their work; one that has converged leaves. `gradient` is that of
-    some parameters, and which functions these are.
+    some parameters, and which functions these are; a function has converged where it is at most `flat` of
+    that at the start.
 
     No value of a function is needed. The slope of a convex function along a step only grows: where it is not
     positive at the step's end the function fell, and where it is, the two slopes say where along the step the
@@ -180,7 +183,7 @@ def minimise(gradient: Callable[[Tensor, Tensor], Tensor], start: Tensor) -> Ten
     """
     final, active = start.clone(), torch.arange(len(start))  # (functions, logits, dim + 1), (active,)
     here, slope = start, gradient(start, active)  # (active, logits, dim + 1)
-    flat, step = _FLAT**2 * _dot(slope, slope)[:, 0, 0], -slope
+    level, step = flat**2 * _dot(slope, slope)[:, 0, 0], -slope  # (functions,)
     past: list[tuple[Tensor, Tensor, Tensor]] = []  # steps, changes of the slope, 1 / their product
     for _ in range(_STEPS):
         found = gradient(here + step, active)
@@ -192,7 +195,7 @@ def minimise(gradient: Callable[[Tensor, Tensor], Tensor], start: Tensor) -> Ten
         here, slope = torch.where(good, here + step, here), torch.where(good, found, slope)
         step = torch.where(good, -_newton(slope, past), cut * step)
         final[active] = here
-        going = _dot(slope, slope)[:, 0, 0] > flat[active]  # (active,)
+        going = _dot(slope, slope)[:, 0, 0] > level[active]  # (active,)
         if not going.any():
             break
         active, here, slope, step = active[going], here[going], slope[going], step[going]

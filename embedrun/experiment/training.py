@@ -87,9 +87,15 @@ def run(
     plan = plan_train(config)
     store = check_places(plan)
     if workers.wanted(plan.config.gpu):
-        own = f"{__name__}:run"
         return workers.launch(
-            plan.config.gpu, config, overrides, directory, resumed, asked, run=own, choices=choices
+            plan.config.gpu,
+            config,
+            run=f"{__name__}:run",
+            resumed=resumed,
+            overrides=overrides,
+            directory=directory,
+            asked=asked,
+            choices=choices,
         )
     workers.join(plan.config.gpu, f"{config_hash(config)} {resumed}")
     compute = gpu.start(plan.config.gpu, place=int(os.environ.get("LOCAL_RANK", "0")))

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from embedrun.dataset import DataSet, remark_on
 from embedrun.dataset.split import hold_out
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment import scoring
+from embedrun.experiment.losses import group_of
 from embedrun.experiment.plan import (
     EvaluatePlan,
     TrainPlan,
@@ -75,9 +76,6 @@ def _of(folder: Path) -> str:
     return own if base is None else f"{own} on {_of(base)}"
 
 
-_GROUPS = ("training", "backbone")  # of a configuration that has not been checked
-
-
 class Fingerprints:
     """Reads each choice of data, and each of models, once.
 
@@ -91,8 +89,7 @@ class Fingerprints:
     def of(self, command: str, plain: Plain) -> dict[str, str]:
         """By split, model and code; without what is missing or faulty, which the run reports."""
         plan = cache(partial(plan_evaluate if command == "evaluate" else plan_train, plain))
-        groups = {name: plain[name] if isinstance(plain.get(name), Mapping) else {} for name in _GROUPS}
-        training, backbone = groups.values()
+        training, backbone = group_of(plain, "training"), group_of(plain, "backbone")
         rows = [*map(plain.get, ("dataset", "evaluation", "data_dir"))]
         rows += map(training.get, ("dev", "dev_tasks"))
         models = [*map(backbone.get, ("name", "revision")), *map(plain.get, ("model", "revision"))]

@@ -128,7 +128,7 @@ class _Planner:
 
     def add(self, key: str, options: object) -> None:
         """Build a term, and note what is wrong with it."""
-        path, dataset = f"loss.terms.{key}", self._dataset
+        path = f"loss.terms.{key}"
         if not isinstance(options, Mapping):
             self._checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
             return
@@ -140,8 +140,7 @@ class _Planner:
             self._checker.problems += [f"{path}: {_NO_TEACHER}"] if has_weight else []
             return
         term_options = without(options, *_COMMON)
-        # Asked for once the scores are read, so that their range can be named.
-        is_open = term_options.get(_BOUND, ...) is None and (dataset is None or has_own_scale(dataset))
+        is_open = self._is_open(term_options)
         if is_open:
             term_options = without(term_options, _BOUND)
         # The counts alone, until the models are there.
@@ -152,8 +151,12 @@ class _Planner:
             return
         self.losses.terms[key], self.losses.ways[key] = term, ways
         self.losses.unbounded.extend([key] if is_open else [])
-        if dataset is not None:
-            self._fit(key, dataset, named=options.get("views") or ())
+        self._fit(key, named=options.get("views") or ())
+
+    def _is_open(self, options: Plain) -> bool:
+        """Whether the bound of the positives is asked for once the scores are read, to name their range."""
+        is_given = options.get(_BOUND, ...) is not None
+        return not is_given and (self._dataset is None or has_own_scale(self._dataset))
 
     def _ways(self, path: str, term: Term, views: object) -> dict[str, Pass] | None:
         """How the views of a term go through the encoder; None where its `views` are faulty."""
@@ -170,9 +173,12 @@ class _Planner:
             self._checker.problems += [f"{start}{fault}" for fault in str(faults).splitlines()]
             return None
 
-    def _fit(self, key: str, dataset: DataSet, named: Container[str]) -> None:
+    def _fit(self, key: str, named: Container[str]) -> None:
         """Note what the term reads, and what of that the data set lacks; `named` views must be there."""
-        losses, there = self.losses, views_of(dataset)
+        losses, dataset = self.losses, self._dataset
+        if dataset is None:
+            return
+        there = views_of(dataset)
         ways, reads = losses.ways[key], needs(losses.terms[key])
         wanted = [*reads.views, *(name for name in reads.optional_views if name in named)]
         lacking = [ways[name].view for name in wanted if name in ways and ways[name].view not in there]

@@ -193,9 +193,8 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
                 with meter.paused(), bar.paused():
                     _score_and_save(parts, training, step, stop, due=due, stopping=stopping)
     if parts.processes.rank == 0:
-        checkpoint.load_weights(
-            checkpoint.path_of(parts.checkpoints, parts.selection.step or step), parts.stepper.trained
-        )
+        best = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
+        checkpoint.load_weights(best, parts.stepper.trained)
     parts.stepper.trained.eval()
     return step
 

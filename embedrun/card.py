@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from embedrun.console import before_training, clean, decimals, number, score_text
+from embedrun.console import before_training, clean, decimals, numbers, score_text
 from embedrun.export import NEAREST
 from embedrun.files import Plain, read_json
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _SPLITS = {"dev": "validation", "test": "test"}  # as the hub calls them
+_OF_SPLIT = re.compile(r"(.*)_(dev|test)")
 _CORRELATIONS = ("spearman", "pearson")
 _TASKS = {
     **dict.fromkeys(_CORRELATIONS, "sentence-similarity"),
@@ -43,7 +44,7 @@ class Source(NamedTuple):
     hub: str | None = None
 
 
-def write_card(
+def card_text(
     folder: Path,
     *,
     title: str,
@@ -54,15 +55,15 @@ def write_card(
     base_is_local: bool | None = None,
     citations: Sequence[str] = (),
     bibtex: Sequence[str] = (),
-    hub_ids: Mapping[str, str] | None = None,
+    hub_ids: Mapping[str, str] = {},
     license: str | None = None,
-    baseline: Mapping[str, float] | None = None,
+    baseline: Mapping[str, float] = {},
     sources: Sequence[Source] = (),
     facts: Sequence[str] = (),
     contamination: Sequence[str] = (),
     repo_id: str | None = None,
-) -> None:
-    """Write `README.md`, the model card.
+) -> str:
+    """The model card, for `README.md`.
 
     Args:
         folder: of the model; its `embedrun.json` is read, and what else says how it is used.
@@ -77,49 +78,60 @@ def write_card(
         facts: sentences on the training, and `contamination` on evaluation rows that the model has seen.
         repo_id: of the model on the hub; None: not known.
     """
-    own, baseline = _read(folder / "embedrun.json"), baseline or {}
-    local = base_model is not None and (is_local(base_model) if base_is_local is None else base_is_local)
-    sizes = Counter(key.partition("/")[0] for key in scores)
-    scores = {
-        key: score
-        for key, score in scores.items()
-        if sizes[key.partition("/")[0]] <= _MOST_ROWS or key.split("/")[1] == "avg"
-    }
+    settings = _read(folder / "embedrun.json")
+    local = is_local(base_model or "") if base_is_local is None else base_is_local
+    scores = _shown(scores)
     head = _head(
         adapted=(folder / _ADAPTER).is_file(),
         base_model=None if local else base_model,
         license=license,
         datasets=list(dict.fromkeys(source.hub for source in sources if source.hub)) or None,
-        eval_results=_eval_results(scores, hub_ids or {}) or None,
+        eval_results=_eval_results(scores, hub_ids) or None,
         model_name=_line(title),
     )
-    parts = [head, f"# {_line(title)}", _about(own, base_model, local, dataset)]
-    parts += ["## Use", *_use(folder, own, repo_id or "FOLDER")]
-    if scores:
-        # Those before training are of the same pooling.
-        before = [before_training(own.get("pooling"))] if baseline else []
-        rows = [
-            [key, *([score_text(key, baseline.get(key))] if baseline else []), score_text(key, score)]
-            for key, score in scores.items()
-        ]
-        columns = ["score", *before, "trained" if before else "value"]
-        parts += ["## Scores", _SCORES, _table(columns, rows, "---:")]
-    if contamination:
-        parts += ["## Evaluation rows in the training data", _list(contamination)]
-    if sources or facts or config_yaml:
-        parts += ["## Training", *([" ".join(facts)] if facts else [])]
-    if sources:
-        data = [[source.name, source.about, source.licence] for source in sources]
-        parts.append(_table(["data", "what it is", "licence"], data, "---"))
-    if config_yaml:
-        fence = _longer_than_any(config_yaml, 3)
-        parts.append(f"{fence}yaml\n{config_yaml.rstrip()}\n{fence}")
-    if citations:
-        parts += ["## Citation", _list(citations)]
-    if bibtex:
-        parts.append("```bibtex\n" + "\n\n".join(bibtex) + "\n```")
+    data = [[source.name, source.about, source.licence] for source in sources]
+    parts = [
+        head,
+        f"# {_line(title)}",
+        _about(settings, base_model, local, dataset),
+        _section("## Use", *_use(folder, settings, repo_id or "FOLDER")),
+        _scores(scores, baseline, settings.get("pooling")),
+        _section("## Evaluation rows in the training data", _list(contamination)),
+        _section(
+            "## Training",
+            " ".join(facts),
+            _table(["data", "what it is", "licence"], data, "---"),
+            _code("yaml", config_yaml.rstrip()),
+        ),
+        _section("## Citation", _list(citations)),
+        _code("bibtex", "\n\n".join(bibtex)),
+    ]
     # Names, prompts and options come from files of others.
-    (folder / "README.md").write_text(clean("\n\n".join(parts)) + "\n", encoding="utf-8")
+    return clean("\n\n".join(filter(None, parts))) + "\n"
+
+
+def _shown(scores: Mapping[str, float]) -> dict[str, float]:
+    """The scores without those of a suite that has too many; of such a one, its averages alone."""
+    sizes = Counter(key.partition("/")[0] for key in scores)
+    return {
+        key: score
+        for key, score in scores.items()
+        if sizes[key.partition("/")[0]] <= _MOST_ROWS or key.partition("/")[2].startswith("avg/")
+    }
+
+
+def _scores(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
+    """The table of scores; those before training, which are of the same pooling, have a column."""
+    if not scores:
+        return ""
+    columns = {before_training(pooling): baseline, "trained": scores} if baseline else {"value": scores}
+    rows = [[key, *(score_text(key, column.get(key)) for column in columns.values())] for key in scores]
+    return _section("## Scores", _SCORES, _table(["score", *columns], rows, "---:"))
+
+
+def _section(heading: str, *parts: str) -> str:
+    """A heading and what there is below it; nothing where nothing is."""
+    return "\n\n".join([heading, *filter(None, parts)]) if any(parts) else ""
 
 
 def _head(*, adapted: bool, **given: Any) -> str:
@@ -140,14 +152,13 @@ def _eval_results(scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> "l
     from huggingface_hub import EvalResult
 
     results = []
-    for key, score in scores.items():
+    for key, value in numbers(scores).items():
         *names, metric = key.split("/")
-        value = number(score)
-        if value is None or not names:
+        if not names:
             continue
         # stsb_dev/spearman and sts/stsb/spearman are both of STS-B.
-        name, under, split = names[-1].rpartition("_")
-        name, split = (name, _SPLITS[split]) if under and split in _SPLITS else (names[-1], None)
+        of_split = _OF_SPLIT.fullmatch(names[-1])
+        name, split = (of_split[1], _SPLITS[of_split[2]]) if of_split else (names[-1], None)
         kind, of_cosine, rest = metric.partition("_")
         results.append(
             EvalResult(
@@ -168,24 +179,29 @@ def is_local(name: str) -> bool:
     return not _HUB_ID.fullmatch(name) or name.startswith(".") or Path(name).exists()
 
 
-def _about(own: Plain, base_model: str | None, local: bool, dataset: str) -> str:
-    started = f"`{base_model}`" if base_model else "random weights"
-    if base_model and local:
-        started = f"a model of the folder `{Path(base_model).resolve().name}`"
-    said = ["A sentence-embedding model."]
+def _about(settings: Plain, base_model: str | None, local: bool, dataset: str) -> str:
+    """What the model is: where it began, on what it was trained, how it makes a vector of a text."""
+    sentences = ["A sentence-embedding model."]
     if dataset:
-        said.append(f"Training started from {_line(started)}, on {_line(dataset)}.")
+        sentences.append(f"Training started from {_origin(base_model, local)}, on {_line(dataset)}.")
     elif base_model:
-        said.append(f"It comes from {_line(started)}.")
-    if own:
-        scaled = ", scaled to length 1" if own.get("normalize") else ""
-        said.append(f"Pooling `{own['pooling']}`{scaled}; texts are cut to {own['max_length']} tokens.")
-    return " ".join(said)
+        sentences.append(f"It comes from {_origin(base_model, local)}.")
+    if settings:
+        pooling = f"`{settings['pooling']}`{', scaled to length 1' if settings.get('normalize') else ''}"
+        sentences.append(f"Pooling {pooling}; texts are cut to {settings['max_length']} tokens.")
+    return " ".join(sentences)
 
 
-def _use(folder: Path, own: Plain, name: str) -> list[str]:
+def _origin(base_model: str | None, local: bool) -> str:
+    if not base_model:
+        return "random weights"
+    folder = f"a model of the folder `{Path(base_model).resolve().name}`"
+    return _line(folder if local else f"`{base_model}`")
+
+
+def _use(folder: Path, settings: Plain, name: str) -> list[str]:
     """How vectors are made of texts with each library, and what the other libraries do otherwise."""
-    prompt = own.get("prompt")
+    prompt = settings.get("prompt")
     plain = prompt is None or (folder / "config_sentence_transformers.json").is_file()
     texts = '["a sentence", "another one"]'
     filled = texts if plain else f"[prompt.replace('{{text}}', text) for text in {texts}]"
@@ -200,19 +216,24 @@ def _use(folder: Path, own: Plain, name: str) -> list[str]:
         # A blank line would end the code, and what follows it would be read as Markdown and HTML.
         tick = _longer_than_any(prompt, 1)
         does = "Both libraries do it by themselves." if plain else _BY_HAND
-        edit = f" embedrun also edits the text before (`{own['text_edit']}`)." if own.get("text_edit") else ""
+        edit = (
+            f" embedrun also edits the text before (`{settings['text_edit']}`)."
+            if settings.get("text_edit")
+            else ""
+        )
         parts.append(f"Every text is put into the prompt {tick} {_line(prompt)} {tick}. {does}{edit}")
-    return [*parts, *_other_notes(folder, own)]
+    return [*parts, *_other_notes(folder, settings)]
 
 
-def _other_notes(folder: Path, own: Plain) -> list[str]:
+def _other_notes(folder: Path, settings: Plain) -> list[str]:
     """What the other libraries cannot repeat, or need for it."""
     notes = []
-    if own.get("pooling") in NEAREST:
+    if settings.get("pooling") in NEAREST:
+        pooling = settings["pooling"]
         notes.append(
-            f"The scores were made with the pooling `{own['pooling']}`, which averages over padding, up to "
-            f"{own['padded_to']} tokens a text. sentence-transformers has no such pooling: there the model "
-            f"has `{NEAREST[own['pooling']]}`, and other vectors."
+            f"The scores were made with the pooling `{pooling}`, which averages over padding, up to "
+            f"{settings['padded_to']} tokens a text. sentence-transformers has no such pooling: there the "
+            f"model has `{NEAREST[pooling]}`, and other vectors."
         )
     if str(_read(folder / "config.json").get("model_type")).startswith("embedrun"):
         notes.append(
@@ -225,8 +246,15 @@ def _other_notes(folder: Path, own: Plain) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    if not rows:
+        return ""
     lines = [head, ["---", *[align] * (len(head) - 1)], *([_cell(text) for text in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _code(language: str, text: str) -> str:
+    fence = _longer_than_any(text, 3)
+    return f"{fence}{language}\n{text}\n{fence}" if text else ""
 
 
 def _read(path: Path) -> Plain:

@@ -82,6 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         say("interrupted")
         return exit_code(stop)
+    except SystemExit as stop:  # --help has been printed, or what Hydra displays
+        return stop.code if isinstance(stop.code, int) else USAGE
     except Exception as fault:
         if debug:
             print(clean(masked(traceback.format_exc())), end="", file=sys.stderr)

@@ -1,7 +1,8 @@
 """Encoder: texts in, one vector each out."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -258,42 +259,58 @@ class Encoder(nn.Module):
         Raises:
             ValueError: if `precision` is neither of the two, or `batch_size` is below 1.
         """
+        budget = self._pass_tokens(batch_size, batch_tokens)
         if precision not in _TYPES:
             raise ValueError(f"precision must be one of {', '.join(_TYPES)}, got {precision!r}")
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        if batch_tokens is None:
-            batch_tokens = _BATCH_TOKENS if batch_size is None else _NO_LIMIT
-        if self.backbone.device.type == "cuda":
-            batch_tokens *= _TIMES_ON_CUDA
-        alone, texts = isinstance(texts, str), [texts] if isinstance(texts, str) else texts
+        alone = isinstance(texts, str)
+        texts = [texts] if isinstance(texts, str) else texts
         position: dict[str, int] = {}
         index = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
         table = self.tokenize(list(position))
         vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
-        done, layer = 0, self._layer(training=False)
-        unit = normalize_embeddings or (scaled and self.normalize)
+        unit, done = normalize_embeddings or (scaled and self.normalize), 0
         bar = Progress("encode", len(table), "texts") if show_progress_bar else contextlib.nullcontext()
-        with self._computing(_TYPES[precision], tokens=len(table.ids)) as fused, bar as shown:
+        passes = self._passes(table, _TYPES[precision], budget=budget, most=batch_size, unit=unit)
+        with bar as shown, contextlib.closing(passes):
+            for part, computed in passes:
+                vectors[part] = computed
+                done += len(part)
+                if shown is not None:
+                    shown.reach(done)
+                if progress is not None:
+                    progress(done, len(table))
+        if alone:
+            return vectors[0]
+        return vectors if len(vectors) == len(texts) else vectors[index]  # distinct texts are not copied
+
+    def _pass_tokens(self, batch_size: int | None, batch_tokens: int | None) -> int:
+        """Tokens of a forward pass, at most, by the limits that `encode` was given."""
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        if batch_tokens is None:
+            batch_tokens = _BATCH_TOKENS if batch_size is None else _NO_LIMIT
+        return batch_tokens * (_TIMES_ON_CUDA if self.backbone.device.type == "cuda" else 1)
+
+    def _passes(
+        self, table: TokenTable, dtype: torch.dtype, *, budget: int, most: int | None, unit: bool
+    ) -> Generator[tuple[np.ndarray, np.ndarray], None, None]:
+        """Places of the texts of each forward pass, ``(group,)``, and their vectors, ``(group, dim)``.
+
+        `budget` and `most` are those of `Backbone.parts`; with `unit` the vectors have length 1.
+        """
+        layer = self._layer(training=False)
+        with self._computing(dtype, tokens=len(table.ids)) as fused:
             passes = self.backbone.parts(
                 table.take(np.arange(len(table))),
                 self.pooling,
-                budget=batch_tokens,
-                most=batch_size,
+                budget=budget,
+                most=most,
                 threads=torch.get_num_threads() if fused else 1,
             )
             with contextlib.closing(passes):
                 for part, pooled in passes:
                     pooled = pooled if layer is None else behind(layer, pooled)  # (group, dim)
-                    vectors[part] = (_unit(pooled) if unit else pooled).cpu().numpy()
-                    done += len(part)
-                    if shown is not None:
-                        shown.reach(done)
-                    if progress is not None:
-                        progress(done, len(table))
-        if alone:
-            return vectors[0]
-        return vectors if len(vectors) == len(texts) else vectors[index]  # distinct texts are not copied
+                    yield part, (_unit(pooled) if unit else pooled).cpu().numpy()
 
     @staticmethod
     def similarity(a: _Vectors, b: _Vectors) -> Tensor:
@@ -341,12 +358,10 @@ class Encoder(nn.Module):
             export.write_model(
                 folder,
                 model=model,
-                adapter=partial(adapter.save, model) if adapted else None,
+                write_weights=partial(adapter.save if adapted else export.save_weights, model),
                 base=adapter.describe(model) if adapted else None,
                 tokenizer=self.backbone.tokenizer,
-                pooling=self.pools,
-                first_layer=self.pooling.first_layer,
-                padded_to=self.pooling.padded_to,
+                pooling=replace(self.pooling, name=self.pools),
                 layer=self._layer(training=False),
                 normalize=self.normalize,
                 max_length=self.max_length,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +75,7 @@ def precision(config: TrainConfig) -> str:
     return "bf16" if not is_here or torch.cuda.is_bf16_supported(False) else "fp16"
 
 
+_HALF = ("bf16", "fp16")
 _SAMPLE = 512  # rows, or sentences
 _PER_WORD = 1.3  # tokens of BERT's word pieces in a word of English, about
 _ENDS = 2  # tokens that a model adds
@@ -100,6 +101,17 @@ class RowTokens:
     def sample(self) -> int:
         """How many rows were sampled."""
         return self.lengths.shape[1]
+
+    def lines(self, total: float) -> list[list[str]]:
+        """Table rows of the tokens of a run, `total` in all."""
+        how = "counted by the tokenizer" if self.measured else "estimated at 1.3 a word, without a tokenizer,"
+        return [
+            [
+                "tokens",
+                f"about {console.short(total)}: {self.mean:.0f} a row in all passes, padding not counted,",
+            ],
+            ["", f"{how} in {self.sample:,} of the rows"],
+        ]
 
 
 def row_tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
@@ -191,27 +203,32 @@ def estimate(
         dtype_bytes: of a weight that is not in 4 bits.
         adapted: the layers that the adapter stands beside.
     """
+    number = 2 if half else 4  # bytes
+    layer = number * ((14.5 if half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
+    if attention == "eager":
+        layer += 2 * number * size.heads * length
+    if adapter is not None and adapter.dropout > 0:
+        layer += (number + 1) * sum(beside.inputs for beside in adapted) // size.depth
+    each = 4 * size.width * size.depth + layer if checkpointing else layer * size.depth
+    return {
+        "weights": _held_weights(size, half, dtype_bytes, adapter, adapted),
+        "gradients": 4 * trained,
+        "optimizer": 8 * trained,
+        "activations": round(texts * length * each),
+    }
+
+
+def _held_weights(
+    size: Size, half: bool, dtype_bytes: int, adapter: AdapterConfig | None, adapted: Sequence[Linear]
+) -> int:
+    """Bytes of all weights, with their copies in 16 bits and the matrices of an adapter."""
     weights = dtype_bytes * size.weights
     if adapter is not None and adapter.quantize is not None:
         scale = 1 + 4 / _SCALES if adapter.double_quantize else 4  # bytes a block
         weights += round(size.matrices * (0.5 + scale / BLOCK)) - dtype_bytes * size.matrices
     elif half and dtype_bytes == 4:
         weights += 2 * size.matrices
-    if adapter is not None:
-        weights += 4 * adapter_weights(adapted, adapter.r)
-    number = 2 if half else 4  # bytes
-    layer = number * ((14.5 if half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
-    if attention == "eager":
-        layer += 2 * number * size.heads * length
-    if adapter is not None and adapter.dropout > 0:
-        layer += (number + 1) * sum(one.inputs for one in adapted) // size.depth
-    each = 4 * size.width * size.depth + layer if checkpointing else layer * size.depth
-    return {
-        "weights": weights,
-        "gradients": 4 * trained,
-        "optimizer": 8 * trained,
-        "activations": round(texts * length * each),
-    }
+    return weights if adapter is None else weights + 4 * adapter_weights(adapted, adapter.r)
 
 
 def price(
@@ -233,55 +250,85 @@ def price(
     """
     if shape is None or size is None:
         return [["parameters", f"not known: no configuration of {config.backbone.name} on this machine"]]
-    adapter, training = shape.adapter, config.training
-    names = adapters.target_names([layer.name for layer in size.linear], adapter.targets) if adapter else []
-    adapted = [layer for layer in size.linear if any(adapters.ends(layer.name, name) for name in names)]
-    head = size.width * (size.width + 1) if config.pooling.name == HEAD else 0
-    beside = adapter_weights(adapted, adapter.r) if adapter else 0
-    unused = 0 if config.pooling.name == POOLER else size.pooler
-    trained = head + (beside if adapter else size.weights - unused)
+    parameters, trained = _parameters(config, shape, size)
     rows = at_a_time(config, batch)
-    texts, half = rows * len(passes), precision(config) in ("bf16", "fp16")
-    # Gradients come as activations go, unless those of an earlier part or batch are there already.
-    both = rows < own_rows(config, batch) or training.accumulate > 1
-    teachers = {teacher.name: _teacher_weights(teacher) for teacher in training.teachers or ()}
-
-    def parts(length: float) -> dict[str, int]:  # bytes
-        memory = estimate(
-            size,
-            texts=texts,
-            length=length,
-            trained=trained,
-            half=half,
-            attention=config.backbone.attention,
-            checkpointing=training.gradient_checkpointing,
-            dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
-            adapter=adapter,
-            adapted=adapted,
-        )
-        if not both:
-            del memory[min(("activations", "gradients"), key=lambda part: memory[part])]
-        if training.optimizer == "sam":
-            memory["SAM's copy"] = 4 * trained
-        memory["teachers"] = 4 * sum(weights or 0 for weights in teachers.values())
-        return {name: count for name, count in memory.items() if count}
-
+    teachers, unknown = _teachers(config.training.teachers or ())
+    memory = partial(_memory, config, shape, size, batch=batch, views=len(passes), teachers=teachers)
     most = longest(config.backbone, shape, size) if tokens is None else int(tokens.lengths.max())
     usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
-    each = " + ".join(f"{name} {console.size(count)}" for name, count in parts(usual).items())
+    each = " + ".join(f"{name} {console.size(count)}" for name, count in memory(usual).items())
     each_device = " a device" if processes_of(config) > 1 else ""
+    bits = 16 if precision(config) in _HALF else 32
     lines = [
-        ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
+        ["parameters", f"{parameters:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
-        [f"memory{each_device}, estimated", f"{console.size(sum(parts(usual).values()))}: {each}"],
-        ["", f"for {texts:,} texts of {usual:.0f} tokens{how} at a time, in {16 if half else 32} bits"],
+        [f"memory{each_device}, estimated", f"{console.size(sum(memory(usual).values()))}: {each}"],
+        ["", f"for {rows * len(passes):,} texts of {usual:.0f} tokens{how} at a time, in {bits} bits"],
     ]
     if tokens is not None:
-        worst = console.size(sum(parts(most).values()))
+        worst = console.size(sum(memory(most).values()))
         lines.append(["", f"at most {worst}, if all have {most}, as the longest looked at"])
-    if unknown := ", ".join(name for name, weights in teachers.items() if weights is None):
-        lines.append(["", f"without that of {unknown}, whose size is not known here"])
+    if unknown:
+        lines.append(["", f"without that of {', '.join(unknown)}, whose size is not known here"])
     return lines
+
+
+def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int]:
+    """How many parameters an encoder has, and how many of them are trained."""
+    head = size.width * (size.width + 1) if config.pooling.name == HEAD else 0
+    if shape.adapter is not None:
+        beside = adapter_weights(_adapted(size, shape.adapter), shape.adapter.r)
+        return size.weights + beside + head, beside + head
+    unused = 0 if config.pooling.name == POOLER else size.pooler
+    return size.weights + head, size.weights + head - unused
+
+
+def _adapted(size: Size, adapter: AdapterConfig | None) -> list[Linear]:
+    """The layers that an adapter stands beside."""
+    if adapter is None:
+        return []
+    names = adapters.target_names([layer.name for layer in size.linear], adapter.targets)
+    return [layer for layer in size.linear if any(adapters.ends(layer.name, name) for name in names)]
+
+
+def _teachers(teachers: Sequence[TeacherConfig]) -> tuple[int, list[str]]:
+    """How many weights these frozen encoders have, and the names of those whose size is not known."""
+    weights, unknown = 0, []
+    for teacher in teachers:
+        shape = shape_of(BackboneConfig(name=teacher.name, revision=teacher.revision))
+        size = None if shape is None else size_of(shape.config)
+        if size is None:
+            unknown.append(teacher.name)
+        else:
+            weights += size.weights
+    return weights, unknown
+
+
+def _memory(
+    config: TrainConfig, shape: Shape, size: Size, length: float, *, batch: int, views: int, teachers: int
+) -> dict[str, int]:
+    """Bytes of a process by what is in them; `length` is the tokens of a text, `teachers` their weights."""
+    rows, training = at_a_time(config, batch), config.training
+    _, trained = _parameters(config, shape, size)
+    memory = estimate(
+        size,
+        texts=rows * views,
+        length=length,
+        trained=trained,
+        half=precision(config) in _HALF,
+        attention=config.backbone.attention,
+        checkpointing=training.gradient_checkpointing,
+        dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
+        adapter=shape.adapter,
+        adapted=_adapted(size, shape.adapter),
+    )
+    # Gradients come as activations go, unless those of an earlier part or batch are there already.
+    if rows == own_rows(config, batch) and training.accumulate == 1:
+        del memory[min(("activations", "gradients"), key=lambda part: memory[part])]
+    if training.optimizer == "sam":
+        memory["SAM's copy"] = 4 * trained
+    memory["teachers"] = 4 * teachers  # in float32
+    return {name: count for name, count in memory.items() if count}
 
 
 def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: int) -> tuple[float, str]:
@@ -298,20 +345,13 @@ def _unpadded(config: TrainConfig, shape: Shape) -> bool:
     """Whether a pass on CUDA is to be without padding: what `unpadded.usable` will say of the model."""
     training, gpu = config.training, config.gpu
     return (
-        precision(config) in ("bf16", "fp16")
+        precision(config) in _HALF
         and config.backbone.attention == "sdpa"
         and config.pooling.name not in (FIRST_LAST, *LEGACY)
         and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
         and not seeded(training, processes=processes_of(config))
         and shape.config.get("model_type") in FAMILIES
     )
-
-
-def _teacher_weights(teacher: TeacherConfig) -> int | None:
-    """Weights of a frozen encoder, which are in float32; None: not known."""
-    shape = shape_of(BackboneConfig(name=teacher.name, revision=teacher.revision))
-    size = None if shape is None else size_of(shape.config)
-    return None if size is None else size.weights
 
 
 @dataclass(frozen=True)
@@ -465,10 +505,10 @@ class Cost:
         shape: Shape | None,
         size: Size | None,
         scored: Scored | None = None,
-    ) -> "Cost | None":
-        """What training costs, as far as it is known; None without the data."""
+    ) -> "Cost":
+        """What training costs, as far as it is known: without the data, the steps of an option at most."""
         if batches.order is None:
-            return None
+            return cls(config.training.max_steps or 0)
         steps = steps_of(config, batches.order)
         cost = cls(steps, dev_scores(config, batches.order, steps))
         if batches.tokens is None:
@@ -495,10 +535,10 @@ def cost(
     A `shape`, `size` or `scored` of None is not known.
     """
     training, order, tokens = config.training, batches.order, batches.tokens
-    known = Cost.of(config, batches, shape, size, scored)
-    if known is None or order is None:
+    if order is None:
         most = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
         return [["optimizer steps", f"{most}not known without the data"]]
+    known = Cost.of(config, batches, shape, size, scored)
     about = "" if batches.exact else "about "
     about_steps = "" if known.steps == training.max_steps else about
     most = "" if training.patience is None else ", at most"
@@ -510,12 +550,7 @@ def cost(
     ]
     if tokens is None or known.tokens is None:
         return [*lines, ["tokens", "not known before the rows are made"]]
-    how = "counted by the tokenizer" if tokens.measured else "estimated at 1.3 a word, without a tokenizer,"
-    total = console.short(known.tokens)
-    lines += [
-        ["tokens", f"about {total}: {tokens.mean:.0f} a row in all passes, padding not counted,"],
-        ["", f"{how} in {tokens.sample:,} of the rows"],
-    ]
+    lines += tokens.lines(known.tokens)
     lines += [] if scored is None else scored.lines(known.dev_scores)
     return lines if known.operations is None else [*lines, *_time(config, known.operations, known.scoring)]
 

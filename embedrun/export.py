@@ -1,7 +1,7 @@
 """A model folder that transformers and sentence-transformers load."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from embedrun.errors import DISK, MISSING, OUT_OF_MEMORY, RunFailed, exit_code
 from embedrun.files import Plain, copy_mode
+from embedrun.pooling import HEAD, Pooling
 from embedrun.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -37,18 +38,16 @@ def write_model(
     folder: Path,
     *,
     model: "PreTrainedModel",
+    write_weights: Callable[[Path], None],
+    base: Plain | None,
     tokenizer: "PreTrainedTokenizerBase",
-    pooling: str,
-    first_layer: int | None,
+    pooling: Pooling,
+    layer: nn.Linear | None,
     normalize: bool,
     max_length: int,
-    lowercase: bool = False,
-    padded_to: int | None = None,
-    layer: nn.Linear | None = None,
-    prompt: Prompt | None = None,
-    named: Mapping[str, str] | None = None,
-    adapter: Callable[[Path], None] | None = None,
-    base: Plain | None = None,
+    lowercase: bool,
+    prompt: Prompt | None,
+    named: Mapping[str, str],
 ) -> None:
     """Write weights, tokenizer and everything that says how vectors are made.
 
@@ -59,13 +58,12 @@ def write_model(
 
     Args:
         folder: must not exist, or be empty; the caller publishes it whole.
-        pooling: our name of it; `first_layer` and `padded_to` are its options.
+        write_weights: into the folder: an adapter, or all weights, as `save_weights` does.
+        base: of an adapter: type of the frozen weights, and how they are in 4 bits.
         lowercase: whether texts are lower-cased before the tokenizer, which cuts them to `max_length` tokens.
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
         prompt: around every text. sentence-transformers supports only what stands before a text.
         named: prompts that it puts before a text on request, by name.
-        adapter: writes an adapter to the folder, in place of all weights; None: there is none.
-        base: of an adapter: type of the frozen weights, and how they are in 4 bits.
 
     Raises:
         FileExistsError: if the folder holds anything.
@@ -73,49 +71,60 @@ def write_model(
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder}: not empty; a model needs a new folder")
-    if adapter is None:
-        weights = model.state_dict()
-        if getattr(getattr(model, "pooler", None), "is_random", False):  # the model's own files lacked it
-            weights = {name: part for name, part in weights.items() if not name.startswith("pooler.")}
-        model.save_pretrained(folder, state_dict=weights)
-    else:
-        adapter(folder)
+    write_weights(folder)
     tokenizer.save_pretrained(folder)
-    own = {
+    template, text_edit = (prompt.template, prompt.text_edit) if prompt else (None, None)
+    says = {
         "schema": SCHEMA,
-        "pooling": pooling,
-        "first_layer": first_layer,
+        "pooling": pooling.name,
+        "first_layer": pooling.first_layer,
         "normalize": normalize,
         "max_length": max_length,
         "lowercase": lowercase,
-        "padded_to": padded_to,
-        "head": "2_Dense" if pooling == "cls_mlp" else None,
-        "prompt": prompt.template if prompt else None,
-        "text_edit": prompt.text_edit if prompt else None,
+        "padded_to": pooling.padded_to,
+        "head": "2_Dense" if pooling.name == HEAD else None,
+        "prompt": template,
+        "text_edit": text_edit,
         **({} if base is None else {"base": dict(base)}),
     }
-    _json(folder / "embedrun.json", own)
+    _json(folder / "embedrun.json", says)
     settings: dict[str, object] = {"max_seq_length": max_length, "do_lower_case": lowercase}
-    kinds = ["Transformer", *_modules(folder, model.config, pooling, first_layer, layer)]
-    if first_layer is not None:  # without this the transformer hands on its last layer only
-        if adapter is None:
-            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            _json(folder / "config.json", {**config, "output_hidden_states": True})
-        else:  # it has the configuration of its base
-            settings["config_args"] = {"output_hidden_states": True}
+    if pooling.all_layers:
+        settings |= _all_layers(folder)
     _json(folder / "sentence_bert_config.json", settings)
-    if prompts := _prompts(prompt, named or {}):
+    if prompts := _prompts(prompt, named):
         _json(folder / "config_sentence_transformers.json", prompts)
-    if normalize:
-        kinds.append("Normalize")
+    kinds = ["Transformer", *_modules(folder, model.config, pooling, layer)]
+    _list_modules(folder, [*kinds, "Normalize"] if normalize else kinds)
+    copy_mode(folder / "embedrun.json", folder.rglob("*"))
+
+
+def save_weights(model: "PreTrainedModel", folder: Path) -> None:
+    """Write all weights of a model, without those of a pooler that its own files lacked."""
+    weights = model.state_dict()
+    if getattr(getattr(model, "pooler", None), "is_random", False):
+        weights = {name: part for name, part in weights.items() if not name.startswith("pooler.")}
+    model.save_pretrained(folder, state_dict=weights)
+
+
+def _all_layers(folder: Path) -> Plain:
+    """Have the transformer hand on all layers, not only its last: in its configuration or these settings."""
+    path, option = folder / "config.json", {"output_hidden_states": True}
+    if not path.is_file():  # of an adapter, which has the configuration of its base
+        return {"config_args": option}
+    _json(path, json.loads(path.read_text(encoding="utf-8")) | option)
+    return {}
+
+
+def _list_modules(folder: Path, kinds: Sequence[str]) -> None:
+    """Write `modules.json`, and the folder of each module that has none."""
     modules = [
         {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"{_MODULES}.{kind}"}
         for i, kind in enumerate(kinds)
     ]
-    for module in modules[1:]:
+    for module in modules:
         (folder / module["path"]).mkdir(exist_ok=True)
     _json(folder / "modules.json", modules)
-    copy_mode(folder / "embedrun.json", folder.rglob("*"))
 
 
 def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
@@ -168,11 +177,11 @@ def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
 
 
 def _modules(
-    folder: Path, config: "PreTrainedConfig", pooling: str, first_layer: int | None, layer: nn.Linear | None
+    folder: Path, config: "PreTrainedConfig", pooling: Pooling, layer: nn.Linear | None
 ) -> list[str]:
     """Write the modules between token vectors and vector, and give their kinds in order."""
     kinds = ["Pooling"]
-    dim, pooling = config.hidden_size, NEAREST.get(pooling, pooling)
+    dim, name, first_layer = config.hidden_size, NEAREST.get(pooling.name, pooling.name), pooling.first_layer
     if first_layer is not None:
         kinds.insert(0, "WeightedLayerPooling")
         weights = torch.zeros(config.num_hidden_layers + 1 - first_layer)  # (layers from the first on,)
@@ -184,9 +193,9 @@ def _modules(
             {"word_embedding_dimension": dim, **says},
             {"layer_weights": weights},
         )
-    modes = {key: pooling in names for key, names in _MODES.items()}
+    modes = {key: name in names for key, names in _MODES.items()}
     _module(folder / f"{len(kinds)}_Pooling", {"word_embedding_dimension": dim, **modes})
-    if pooling in _TWO_SIDE_BY_SIDE:
+    if name in _TWO_SIDE_BY_SIDE:
         half = torch.eye(dim) / 2  # (dim, dim)
         _dense(folder / "2_Dense", torch.cat([half, half], dim=1))
     elif layer is not None:

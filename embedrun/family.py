@@ -45,13 +45,13 @@ def class_name(name: str) -> str:
 @cache
 def names(family: str) -> tuple[str, ...]:
     """Every name of a family (`loss`, `dataset`, `evaluation`), sorted; imports none of them."""
-    own = [
+    ours = [
         path.stem
         for path in (_ROOT / family).glob("*.py")
         if path.stem not in _NO_MEMBER and _has_class(path)
     ]
-    others = [point.name for point in entry_points(group=f"embedrun.{family}")]
-    return tuple(sorted({*own, *_TOGETHER.get(family, ()), *others}))
+    offered = [point.name for point in entry_points(group=f"embedrun.{family}")]
+    return tuple(sorted({*ours, *_TOGETHER.get(family, ()), *offered}))
 
 
 def module(family: str, name: str) -> str:
@@ -88,15 +88,15 @@ def _loaded(point: EntryPoint) -> type:
     """The class of another package; what its import prints goes to standard error, as results do not."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            found = point.load()
-        if isinstance(found, type):
-            return found
-        fault = f"it is no class but {type(found).__name__}"
+            loaded = point.load()
+        if isinstance(loaded, type):
+            return loaded
+        fault = f"it is no class but {type(loaded).__name__}"
     except (Exception, SystemExit) as raised:  # the code of others raises what it likes, but Ctrl-C is ours
         fault = " ".join(f"{type(raised).__name__}: {raised}".split())
     raise Unloadable(
         f"{point.group}: {point.name} = {point.value} of {package_of(point)} cannot be used ({fault}); "
-        "mend or uninstall that package, or leave the name out"
+        "fix or uninstall that package, or leave the name out"
     )
 
 
@@ -162,17 +162,24 @@ def _code(family: str, name: str) -> str | None:
 def _code_of_package(point: EntryPoint) -> list[str]:
     """Of a wheel, its name, version and what its RECORD has of the package; else every `.py` file of it."""
     top = point.module.partition(".")[0]
-    record = ((point.dist and point.dist.read_text("RECORD")) or "").splitlines()
-    # An editable install records nothing of the package, and only files of the wheel have a hash.
-    record = [line for line in record if line.startswith((f"{top}/", f"{top}.py,")) and "sha256=" in line]
-    if point.dist and record:
-        return [point.value, point.dist.name, point.dist.version, *sorted(record)]
-    if (spec := find_spec(top)) is None:
+    if point.dist is not None:
+        record = (point.dist.read_text("RECORD") or "").splitlines()
+        # An editable install records nothing of the package, and only files of the wheel have a hash.
+        ours = [line for line in record if line.startswith((f"{top}/", f"{top}.py,")) and "sha256=" in line]
+        if ours:
+            return [point.value, point.dist.name, point.dist.version, *sorted(ours)]
+    hashes = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in _python_files(top)]
+    return [point.value, *hashes] if hashes else []
+
+
+def _python_files(package: str) -> list[Path]:
+    """The file of a module, or every `.py` file of a package; none where it is not installed."""
+    spec = find_spec(package)
+    if spec is None:
         return []
-    folders = spec.submodule_search_locations
-    paths = [Path(spec.origin or "")] if folders is None else []
-    paths += sorted(path for folder in folders or () for path in Path(folder).rglob("*.py"))
-    return [point.value, *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in paths)]
+    if spec.submodule_search_locations is None:
+        return [Path(spec.origin or "")]
+    return sorted(path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py"))
 
 
 @cache
@@ -228,8 +235,8 @@ def build(
     if len(checker.problems) > before:
         return None
     try:
-        asked = inspect.signature(cls.__init__).parameters
-        return cls(**options, **{name: value for name, value in given.items() if name in asked})
+        parameters = inspect.signature(cls.__init__).parameters
+        return cls(**options, **{name: value for name, value in given.items() if name in parameters})
     except ValueError as fault:
         checker.problems.append(f"{path}: {fault}")
         return None

@@ -59,23 +59,21 @@ def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> It
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
+def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary path beside `path`, where the block makes a folder, which then is at `path`, whole.
 
-    All of it is on the disk before it has its name; not without `sync`, for what can be made again. If the
-    block fails, nothing is left. Nothing may be at `path`. One process makes it at a time (`only_writer`):
-    what a killed one left goes first.
+    All of it is on the disk before it has its name. If the block fails, nothing is left. Nothing may be at
+    `path`. One process makes it at a time (`only_writer`): what a killed one left goes first.
     """
     aside = path.with_name(f"{_ASIDE}{path.name}")
     if os.path.lexists(aside):
         shutil.rmtree(aside)
     try:
         yield aside
-        for part in (*aside.rglob("*"), aside) if sync else ():
+        for part in (*aside.rglob("*"), aside):
             fsync(part)
         aside.rename(path)
-        if sync:
-            fsync(path.parent)
+        fsync(path.parent)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise

@@ -282,14 +282,14 @@ def read_head(folder: Path, *, dim: int) -> nn.Linear:
     """
     path = folder / "model.safetensors"
     try:
-        found = load_file(path)
+        tensors = load_file(path)
     except Exception as fault:  # a damaged file fails in any way
         raise DataError(f"{path}: not readable as weights: {str(fault).splitlines()[0]}") from fault
-    shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if shapes != {"linear.weight": (dim, dim), "linear.bias": (dim,)}:
         raise DataError(f"{path}: not a layer from {dim} to {dim} dimensions with a bias: {shapes}")
     layer = _empty(dim)
-    layer.load_state_dict({name.removeprefix("linear."): tensor.float() for name, tensor in found.items()})
+    layer.load_state_dict({name.removeprefix("linear."): tensor.float() for name, tensor in tensors.items()})
     return layer
 
 

@@ -117,9 +117,8 @@ def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) 
         if text_edit not in (None, NO_EDIT):
             raise ConfigError(_edit_problem(text_edit))
         return None
-    if text_edit is None:
-        return replace(prompt, text_edit=trained.text_edit if trained else None)
-    return replace(prompt, text_edit=None if text_edit == NO_EDIT else text_edit)
+    of_trained = trained.text_edit if trained else None
+    return replace(prompt, text_edit={None: of_trained, NO_EDIT: None}.get(text_edit, text_edit))
 
 
 def in_training(
@@ -140,27 +139,28 @@ def check_prompts(checker: Checker, plain: Plain, views: Sequence[str] | None) -
     no text or no mapping at all the schema has refused.
     """
     groups = {name: options for name, options in plain.items() if isinstance(options, Mapping)}
-    backbone, evaluation = groups.get("backbone", {}), groups.get("evaluation", {})
-    for path, template in (
-        ("backbone.prompt", backbone.get("prompt")),
-        ("evaluation.prompt", evaluation.get("prompt")),
-    ):
+    backbone, evaluation, dataset = (groups.get(name, {}) for name in ("backbone", "evaluation", "dataset"))
+    prompts = {"backbone": backbone.get("prompt"), "evaluation": evaluation.get("prompt")}
+    for group, template in prompts.items():
         if isinstance(template, str) and (fault := problem(template)):
-            checker.problems.append(f"{path}: {fault}")
+            checker.problems.append(f"{group}.prompt: {fault}")
     # Without a prompt and a model, whose files may have one, an edit certainly lacks it.
-    no_model = PLACE if "name" in backbone and backbone["name"] is None else None
-    template = evaluation.get("prompt") or backbone.get("prompt") or no_model
+    no_model = PLACE if backbone.get("name", "") is None else None
+    template = prompts["evaluation"] or prompts["backbone"] or no_model
     if template == PLACE and evaluation.get("text_edit") in EDITS:
         checker.problems.append(_edit_problem(evaluation["text_edit"]))
-    of_views = groups.get("dataset", {}).get("prompts") or {}
-    if not isinstance(of_views, Mapping):
-        checker.problems.append("dataset.prompts: expected templates by view, {left: ..., right: ...}")
-        return
-    for view, template in of_views.items():
-        if views is not None and view not in views:
-            hint = nearest(str(view), views)
-            checker.problems.append(
-                f"dataset.prompts.{view}: the rows have no such view{hint} (they have: {', '.join(views)})"
-            )
-        elif fault := problem(template):
-            checker.problems.append(f"dataset.prompts.{view}: {fault}")
+    checker.problems += _problems_of_views(dataset.get("prompts") or {}, views)
+
+
+def _problems_of_views(prompts: object, views: Sequence[str] | None) -> list[str]:
+    """What is wrong with `dataset.prompts`."""
+    if not isinstance(prompts, Mapping):
+        return ["dataset.prompts: expected templates by view, {left: ..., right: ...}"]
+    known = prompts if views is None else views
+    faults = {
+        view: problem(template)
+        if view in known
+        else f"the rows have no such view{nearest(str(view), known)} (they have: {', '.join(known)})"
+        for view, template in prompts.items()
+    }
+    return [f"dataset.prompts.{view}: {fault}" for view, fault in faults.items() if fault]

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -130,13 +131,13 @@ def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
 
 def every_option(root: str) -> list[Option]:
     """The options of a command, those of its groups among them."""
-    composed, found = defaults(root), []
+    composed, every = defaults(root), []
     for option in options_of(COMMANDS[root], composed):
         if not option.meaning.startswith("group"):
-            found.append(option)
+            every.append(option)
         elif (schema := GROUPS[option.name]) is not None:
-            found += options_of(schema, composed.get(option.name), f"{option.name}.")
-    return found
+            every += options_of(schema, composed.get(option.name), f"{option.name}.")
+    return every
 
 
 def value(default: Any) -> str | None:
@@ -166,12 +167,12 @@ def member(kind: str, name: str) -> Member:
         doc, taken = ast.get_docstring(node) or "", list(_arguments(node, _Names(module)))
     meanings = arguments(doc)
     path = FAMILIES[kind][0].replace("TERM", name).replace("TASK", name)
-    found = [
+    options_of_class = [
         Option(path + key, describe(hint), default, meanings.get(key, ""), values=tuple(_values(hint)))
         for key, hint, default in taken
         if key not in _FILLED
     ]
-    return Member(name, doc, f"{module.replace('.', '/')}.py", found)
+    return Member(name, doc, f"{module.replace('.', '/')}.py", options_of_class)
 
 
 def arguments(doc: str) -> dict[str, str]:
@@ -225,21 +226,24 @@ def about(root: str, topic: str, width: int) -> str:
     groups = [*groups_of(root), *(["experiment"] if root == "train" else [])]
     if word in groups:
         return _group(root, word, width)
-    every = every_option(root)
-    if below := [one for one in every if one.name == word or one.name.startswith((f"{word}.", f"{word}[]"))]:
+    options = {option.name: option for option in every_option(root)}
+    if below := [options[name] for name in options if f"{name}.".startswith((f"{word}.", f"{word}[]"))]:
         return "\n".join(_in_full(below, width))
-    members = family.names(group) if group in groups and group in FAMILIES else []
+    members = family.names(group) if group in FAMILIES.keys() & set(groups) else ()
     name = rest.removeprefix("terms.").removeprefix("tasks.").partition(".")[0]
     if name in members:
-        found = member(group, name)
-        lines = textwrap.wrap(f"{FAMILIES[group][1]} {name}: {plain(sentence(found.doc))}", width)
-        return "\n".join([*lines, found.file, "", *(_in_full(found.options, width) or ["no options"])])
-    known = [*groups, *(f"{group}.{name}" for name in members), *(one.name for one in every)]
-    near = alike(word, known)
+        return _member_in_full(group, name, width)
+    near = alike(word, [*groups, *(f"{group}.{name}" for name in members), *options])
     raise ConfigError(
         f"--help {topic}: no group or option{'' if near is None else f'; did you mean {near!r}?'} "
         f"(groups: {', '.join(groups)}; --help alone lists the options)"
     )
+
+
+def _member_in_full(kind: str, name: str, width: int) -> str:
+    described = member(kind, name)
+    lines = textwrap.wrap(f"{FAMILIES[kind][1]} {name}: {plain(sentence(described.doc))}", width)
+    return "\n".join([*lines, described.file, "", *(_in_full(described.options, width) or ["no options"])])
 
 
 def _group(root: str, group: str, width: int) -> str:
@@ -296,11 +300,11 @@ def _line(name: str, text: str, column: int, width: int) -> str:
 def _values(hint: Any) -> list[str]:
     """Every word that an option takes; empty where it takes a number, a text or a list, too."""
     if get_origin(hint) is Literal:
-        return [str(one) for one in get_args(hint)]
+        return [str(word) for word in get_args(hint)]
     if get_origin(hint) in (Union, UnionType):
-        parts = [["null"] if part is NoneType else _values(part) for part in get_args(hint)]
-        return [word for part in parts for word in part] if all(parts) else []
-    return ["true", "false"] if hint is bool else []
+        parts = list(map(_values, get_args(hint)))
+        return list(chain.from_iterable(parts)) if all(parts) else []
+    return {bool: ["true", "false"], NoneType: ["null"]}.get(hint, [])
 
 
 def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
@@ -314,9 +318,9 @@ def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
 
 def _arguments(node: ast.ClassDef, names: "_Names") -> Iterator[tuple[str, Any, Any]]:
     """Name, type and default of the keyword-only arguments of a class's constructor."""
-    methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
-    for made in (one for one in methods if one.name == "__init__"):
-        for argument, default in zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True):
+    methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+    for constructor in (method for method in methods if method.name == "__init__"):
+        for argument, default in zip(constructor.args.kwonlyargs, constructor.args.kw_defaults, strict=True):
             hint = Any if argument.annotation is None else names.read(argument.annotation)
             yield argument.arg, hint, inspect.Parameter.empty if default is None else names.read(default)
 
@@ -334,13 +338,13 @@ class _Names(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         for node in self._tree.body:
-            if isinstance(node, ast.Assign) and any(ast.unparse(one) == name for one in node.targets):
-                return self.read(node.value)
-            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name and node.value:
-                return self.read(node.value)
-            if isinstance(node, ast.ImportFrom) and name in [one.asname or one.name for one in node.names]:
-                module = node.module or ""
-                # The standard library's are imported.
-                ours = module.startswith("embedrun.")
-                return _Names(module)[name] if ours else getattr(import_module(module), name)
+            match node:
+                case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                    return self.read(value)
+                case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value) if target == name:
+                    return self.read(value)
+                case ast.ImportFrom(module=str(module)) if name in [part.name for part in node.names]:
+                    # The standard library's are imported.
+                    ours = module.startswith("embedrun.")
+                    return _Names(module)[name] if ours else getattr(import_module(module), name)
         raise KeyError(name)

@@ -36,12 +36,10 @@ def views_of_form(form: str, names: Collection[str]) -> Mapping[str, str]:
     numbered = numbered_negatives(names) if form == "triplet" else []
     if not numbered:
         return FORMS[form]
-    if "negative" in names:
-        raise ValueError(f"has 'negative' beside {numbered[0]!r}; number every negative, from 'negative_1'")
     wanted = [f"negative_{number}" for number in range(1, len(numbered) + 1)]
-    if missing := [name for name in wanted if name not in numbered]:
-        there = ", ".join(numbered)
-        raise ValueError(f"lacks {missing[0]!r} and has {there}; number the negatives from 1 without a gap")
+    if "negative" in names or set(wanted) != set(numbered):
+        there = ", ".join(name for name in names if name.startswith("negative"))
+        raise ValueError(f"must number every negative, from 'negative_1' without a gap; it has {there}")
     return {"left": "anchor", "right": "positive"} | {name: name for name in wanted}
 
 

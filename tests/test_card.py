@@ -4,7 +4,7 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from embedrun.card import Source, write_card
+from embedrun.card import Source, card_text
 from embedrun.export import NEAREST
 
 OWN = {"schema": 2, "pooling": "mean", "normalize": True, "max_length": 64, "padded_to": None}
@@ -20,8 +20,7 @@ def card(folder, **changes):
         "citations": ["Li & Li 2023, arXiv:2309.12871"],
         "license": "apache-2.0",
     }
-    write_card(folder, **{**given, **changes})
-    return (folder / "README.md").read_text()
+    return card_text(folder, **{**given, **changes})
 
 
 def test_the_card_has_front_matter_scores_configuration_and_citations(tmp_path):

@@ -104,7 +104,7 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert set(argv) <= set(re.findall(r"-[\w-]+", helped(word)))
     elif word in PLANS:
         request = import_module(f"embedrun.commands.{word}").parser().request(argv)
-        for job in jobs_of(request) if request else ():
+        for job in jobs_of(request):
             PLANS[word](composed(request, job).config)  # type: ignore[arg-type]
     elif word == "table":
         table.arguments_of(argv)
@@ -122,7 +122,7 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def helped(word: str) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as out:
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
         import_module(f"embedrun.commands.{word}").main(["--help"])
     return out.getvalue()
 
@@ -151,7 +151,7 @@ def test_the_commands_are_found():
 @pytest.mark.usefixtures("_stops_when_understood")
 def test_a_command_that_is_shown_is_accepted(first, monkeypatch):
     for command in SHOWN[first : first + 2]:
-        with monkeypatch.context() as patch:
+        with monkeypatch.context() as patch, contextlib.suppress(SystemExit):  # --help has been printed
             understand(command, patch)
 
 

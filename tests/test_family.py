@@ -97,7 +97,7 @@ def test_a_member_that_cannot_be_had_is_one_message_with_its_package(refused, op
     assert said.startswith("config has 1 problem:\n")
     assert said.endswith(
         f"embedrun.{kind}: {name} = plug_{name}:Member of the package plugged 1.2 cannot be used "
-        f"({BROKEN[name][1]}); mend or uninstall that package, or leave the name out\n"
+        f"({BROKEN[name][1]}); fix or uninstall that package, or leave the name out\n"
     )
 
 

@@ -33,9 +33,9 @@ def test_triplets_have_any_number_of_numbered_negatives():
     assert list(views_of_form("triplet", ["negative_2", "right", "left", "negative_1"])) == list(texts)
     assert views_of_form("pair", ["negative_1"]) == FORMS["pair"]
     gap = {name.replace("2", "3"): column for name, column in texts.items()}
-    with pytest.raises(ValueError, match="lacks 'negative_2' and has negative_1, negative_3"):
+    with pytest.raises(ValueError, match="without a gap; it has negative_1, negative_3"):
         Rows("t", "train", "triplet", gap)
-    with pytest.raises(ValueError, match="has 'negative' beside 'negative_1'"):
+    with pytest.raises(ValueError, match="number every negative, from 'negative_1'"):
         Rows("t", "train", "triplet", {"left": ["a"], "right": ["b"], "negative": ["c"], "negative_1": ["d"]})
 
 

@@ -48,10 +48,10 @@ def load(
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if cuda else ()):
         (torch.manual_seed if cuda else torch.default_generator.manual_seed)(seed)
         if config.scratch is None:
-            found = pretrained.read_model(config, encodes_only=encodes_only)
+            loaded = pretrained.read_model(config, encodes_only=encodes_only)
         else:
-            found = _new(config, config.scratch, texts_for_vocabulary)
-    model, tokenizer, says, origin = found
+            loaded = _new(config, config.scratch, texts_for_vocabulary)
+    model, tokenizer, says, origin = loaded
     length = longest_text(model, tokenizer, asked=config.max_length, declared=says.max_length)
     return Backbone(
         model, tokenizer, max_length=length, declared=says, origin=origin, attention=config.attention

@@ -148,16 +148,16 @@ class Layer(nn.Module):
 
     def forward(self, vectors: Tensor, seen: Tensor | None) -> Tensor:
         """From ``(texts, tokens, dim)`` to the same; `seen`, bool, ``(texts, 1, 1, tokens)``: no padding."""
-        own, after = self.attention.self, self.attention.output
+        heads, after = self.attention.self, self.attention.output
         query, key, value = (
             layer(vectors)
             .unflatten(-1, (self.heads, -1))
             .transpose(1, 2)  # (texts, heads, tokens, head's dim)
-            for layer in (own.query, own.key, own.value)
+            for layer in (heads.query, heads.key, heads.value)
         )
-        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
-        found = found.transpose(1, 2).flatten(2)  # (texts, tokens, dim)
-        vectors = after.LayerNorm(after.dense(found) + vectors)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        mixed = mixed.transpose(1, 2).flatten(2)  # (texts, tokens, dim)
+        vectors = after.LayerNorm(after.dense(mixed) + vectors)
         inner = functional.gelu(self.intermediate.dense(vectors))  # (texts, tokens, intermediate)
         return self.output.LayerNorm(self.output.dense(inner) + vectors)
 
@@ -183,25 +183,22 @@ def read(folder: Path, whole: Whole) -> tuple[Bert, Words] | None:
     """
     try:
         config = _config(_json(folder / "config.json"))
-        words = None if config is None else _words(folder, config.vocab_size)
-        if config is None or words is None:
-            return None
-        model = _with_weights(config, folder, whole)
+        words = _words(folder, config.vocab_size)
+        return _with_weights(config, folder, whole), words
     except (MemoryError, torch.OutOfMemoryError):
         raise
     except Exception:  # files from anywhere fail in any way; whoever reads them next says so
         return None
-    return None if model is None else (model, words)
 
 
 def complete(model: Bert) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """transformers' model of the same folder, with the very weights of this one, and its tokenizer."""
-    found, tokenizer = model.whole()
-    found.to(model.embeddings.word_embeddings.weight.device)  # its buffers
+    full, tokenizer = model.whole()
+    full.to(model.embeddings.word_embeddings.weight.device)  # its buffers
     for name, weight in model.named_parameters():
         place, _, last = name.rpartition(".")
-        setattr(found.get_submodule(place), last, weight)
-    return found.train(model.training), tokenizer
+        setattr(full.get_submodule(place), last, weight)
+    return full.train(model.training), tokenizer
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -216,53 +213,58 @@ def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set
     )
 
 
-def _config(given: dict[str, Any]) -> SimpleNamespace | None:
-    defaults = {"type_vocab_size": 2, "layer_norm_eps": 1e-12}
-    sizes: dict[str, Any] = {name: given.get(name, defaults.get(name)) for name in _SIZES}
-    fits = all(type(sizes[name]) is kind for name, kind in _SIZES.items())
-    if not fits or "hidden_act" not in given or not _known(given, _FIXED, {*_SIZES, *_OF_NO_EFFECT}):
-        return None
-    if sizes["num_attention_heads"] < 1 or sizes["hidden_size"] % sizes["num_attention_heads"]:
-        return None
+def _require(*facts: bool) -> None:
+    """Raise `ValueError` unless all is as this module knows it."""
+    if not all(facts):
+        raise ValueError("transformers must read it")
+
+
+def _config(given: dict[str, Any]) -> SimpleNamespace:
+    sizes: dict[str, Any] = {"type_vocab_size": 2, "layer_norm_eps": 1e-12}
+    sizes |= {name: given[name] for name in _SIZES if name in given}
+    _require(
+        all(type(sizes[name]) is kind for name, kind in _SIZES.items()),
+        "hidden_act" in given,
+        _known(given, _FIXED, {*_SIZES, *_OF_NO_EFFECT}),
+        sizes["num_attention_heads"] >= 1,
+        sizes["hidden_size"] % sizes["num_attention_heads"] == 0,
+    )
     return SimpleNamespace(**{**given, **sizes})
 
 
-def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert | None:
+def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert:
     from safetensors.torch import load_file
 
     with torch.device("meta"):  # no weight is drawn at random only to be replaced
         model = Bert(config, whole)
-    if [file.name for file in folder.glob("*.safetensors*")] != ["model.safetensors"]:
-        return None
-    found = load_file(folder / "model.safetensors")
-    found.pop("embeddings.position_ids", None)  # 0, 1, 2, ..., which older versions saved
-    if not all(weight.is_floating_point() for weight in found.values()):
-        return None
-    model.load_state_dict({name: weight.float() for name, weight in found.items()}, assign=True)
+    _require([file.name for file in folder.glob("*.safetensors*")] == ["model.safetensors"])
+    weights = load_file(folder / "model.safetensors")
+    weights.pop("embeddings.position_ids", None)  # 0, 1, 2, ..., which older versions saved
+    _require(all(weight.is_floating_point() for weight in weights.values()))
+    model.load_state_dict({name: weight.float() for name, weight in weights.items()}, assign=True)
     return model.train()
 
 
-def _words(folder: Path, rows: int) -> Words | None:
+def _words(folder: Path, rows: int) -> Words:
     """The tokenizer, made of the files as transformers makes a `BertTokenizer` of them."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    options = {name: _content(value) for name, value in _json(folder / "tokenizer_config.json").items()}
     beside, file = folder / "special_tokens_map.json", _json(folder / "tokenizer.json")
-    tokens = {name: _content(value) for name, value in (_json(beside) if beside.is_file() else {}).items()}
+    options = _contents(_json(folder / "tokenizer_config.json"))
+    tokens = _contents(_json(beside)) if beside.is_file() else {}
     vocabulary = file["model"]["vocab"]
     special = {token: vocabulary[token] for token in sorted(_SPECIAL.values(), key=vocabulary.__getitem__)}
     flags = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    if (
-        (folder / "added_tokens.json").exists()
-        or options.get("tokenizer_class") not in ("BertTokenizer", "BertTokenizerFast")
-        or not _known(tokens, _SPECIAL, set())
-        or not _known(options, _WORDS_FIXED, _WORDS_OF_NO_EFFECT)
-        or file["added_tokens"]
-        != [{"id": place, "content": token, **flags} for token, place in special.items()]
-        or not set(options.get("added_tokens_decoder", {})) <= set(map(str, special.values()))
-        or len(vocabulary) < rows / 2
-    ):
-        return None
+    _require(
+        not (folder / "added_tokens.json").exists(),
+        options.get("tokenizer_class") in ("BertTokenizer", "BertTokenizerFast"),
+        _known(tokens, _SPECIAL, set()),
+        _known(options, _WORDS_FIXED, _WORDS_OF_NO_EFFECT),
+        file["added_tokens"]
+        == [{"id": place, "content": token, **flags} for token, place in special.items()],
+        set(options.get("added_tokens_decoder", {})) <= set(map(str, special.values())),
+        len(vocabulary) >= rows / 2,
+    )
     backend = Tokenizer(models.WordPiece(vocabulary, unk_token=_SPECIAL["unk_token"]))
     backend.normalizer = normalizers.BertNormalizer(
         clean_text=True,
@@ -278,8 +280,7 @@ def _words(folder: Path, rows: int) -> Words | None:
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
     )
-    if not knows_words(backend, set(special.values()), vocabulary[_SPECIAL["unk_token"]]):
-        return None
+    _require(knows_words(backend, set(special.values()), vocabulary[_SPECIAL["unk_token"]]))
     return Words(backend, options.get("model_max_length", _NO_LIMIT))
 
 
@@ -291,9 +292,12 @@ def knows_words(backend: "Tokenizer", special: set[int], unknown: int | None) ->
     size = backend.get_vocab_size()
     places = set(range(0, size, max(1, size // _PROBED))) - special
     encoded = backend.encode_batch([backend.decode([place]) for place in places], add_special_tokens=False)
-    return any(unknown not in one.ids and set(one.ids) - special for one in encoded)
+    return any(unknown not in tokens.ids and set(tokens.ids) - special for tokens in encoded)
 
 
-def _content(value: Any) -> Any:
-    """The text of a token that is written out with its flags."""
-    return value["content"] if isinstance(value, dict) and "content" in value else value
+def _contents(tokens: dict[str, Any]) -> dict[str, Any]:
+    """The text of each token, also of those that are written out with their flags."""
+    return {
+        name: value["content"] if isinstance(value, dict) and "content" in value else value
+        for name, value in tokens.items()
+    }

@@ -124,16 +124,16 @@ def read(folder: Path) -> Declared:
     Raises:
         DataError: for a file that is unreadable, of an unknown form, or of a later version of embedrun.
     """
-    own, modules = folder / OWN_FILE, folder / "modules.json"
-    if own.is_file():
-        found = _own(own)
+    ours, modules = folder / OWN_FILE, folder / "modules.json"
+    if ours.is_file():
+        declared = _own(ours)
     elif modules.is_file():
         with as_written(modules, "a list of modules with their files", _NEXT_STEP):
-            found = _sentence_transformers(folder, read_json(modules))
+            declared = _sentence_transformers(folder, read_json(modules))
     else:
         return Declared()
     prompts = _prompts(folder).prompts or {}
-    return replace(found, named={name: words for name, words in prompts.items() if words})
+    return replace(declared, named={name: words for name, words in prompts.items() if words})
 
 
 def read_mapping(path: Path) -> Plain:
@@ -187,16 +187,12 @@ def _implementations(config: Plain) -> Iterator[tuple[str, object]]:
 def _own(path: Path) -> Declared:
     if (schema := read_mapping(path).get("schema")) != SCHEMA:
         raise DataError(f"{path}: schema {schema!r}, and this version of embedrun reads {SCHEMA}")
-    says = part(path, Own)
+    says = vars(part(path, Own))
+    head, template, text_edit = (says.pop(name) for name in ("head", "prompt", "text_edit"))
     return Declared(
-        pooling=says.pooling,
-        first_layer=says.first_layer,
-        normalize=says.normalize,
-        max_length=says.max_length,
-        lowercase=says.lowercase,
-        padded_to=says.padded_to,
-        head=path.parent / says.head if says.head else None,
-        prompt=_prompt(path, says.prompt, says.text_edit),
+        **says,
+        head=path.parent / head if head else None,
+        prompt=_prompt(path, template, text_edit),
         files=dict.fromkeys(("pooling", "normalize", "max_length", "prompt"), path.name),
     )
 
@@ -212,36 +208,36 @@ def _sentence_transformers(folder: Path, modules: Any) -> Declared:
     # Module paths moved between versions; the class name at their end did not.
     kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
     places = {kind: folder / module["path"] for kind, module in zip(kinds, modules, strict=True)}
-    says = Settings()
-    files = {"normalize": "modules.json"}
+    files, says = {"normalize": "modules.json"}, Settings()
     for settings in sorted(folder.glob(_SETTINGS))[:1]:
         says = part(settings, Settings)
         files["max_length"] = settings.name
-    foreign = [kind for kind in kinds if kind not in _KNOWN_MODULES]
-    pooling, head, prompt = None, None, _prefix(folder)
-    if "Pooling" in places:
-        place = places["Pooling"] / "config.json"
-        config = read_mapping(place)
-        pooling = _mode(config)
-        files["pooling"] = place.relative_to(folder).as_posix()
-        if pooling == "cls" and kinds[:3] == ["Transformer", "Pooling", "Dense"] and foreign == ["Dense"]:
-            head = places["Dense"] if _is_head(places["Dense"]) else None
-        if head is not None:
-            pooling, foreign = "cls_mlp", []
-        if prompt is not None and config.get("include_prompt") is False:
-            pooling, prompt = f"{pooling} without the tokens of the prompt", None
-    if prompt is not None:
-        files["prompt"] = _PROMPTS
-    return Declared(
-        pooling=pooling,
+    declared = Declared(
         normalize="Normalize" in kinds,
         max_length=says.max_seq_length,
         lowercase=bool(says.do_lower_case),
-        foreign=tuple(foreign),
-        head=head,
-        prompt=prompt,
-        files=files,
+        foreign=tuple(kind for kind in kinds if kind not in _KNOWN_MODULES),
+        prompt=_prefix(folder),
     )
+    if "Pooling" in places:
+        place = places["Pooling"] / "config.json"
+        is_dense_behind = kinds[:3] == ["Transformer", "Pooling", "Dense"] and declared.foreign == ("Dense",)
+        head = places["Dense"] if is_dense_behind and _is_head(places["Dense"]) else None
+        declared = _pooled(declared, read_mapping(place), head)
+        files["pooling"] = place.relative_to(folder).as_posix()
+    if declared.prompt is not None:
+        files["prompt"] = _PROMPTS
+    return replace(declared, files=files)
+
+
+def _pooled(declared: Declared, config: Plain, head: Path | None) -> Declared:
+    """The same with the pooling of a `Pooling` module; ``cls`` with a `head` behind it is ``cls_mlp``."""
+    pooling = _mode(config)
+    if head is not None and pooling == "cls":
+        declared, pooling = replace(declared, head=head, foreign=()), "cls_mlp"
+    if declared.prompt is not None and config.get("include_prompt") is False:
+        declared, pooling = replace(declared, prompt=None), f"{pooling} without the tokens of the prompt"
+    return replace(declared, pooling=pooling)
 
 
 def _prompts(folder: Path) -> Prompts:

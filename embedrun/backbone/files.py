@@ -21,6 +21,7 @@ _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", "*.jinja"]
 _ADAPTER = "adapter_config.json"
 _NEXT_STEPS = f"Name {FORMS}, or try `embedrun train +experiment=quickstart`, which downloads nothing"
+_NO_NAME = "no run or folder here has this name"
 # A tokenizer is whole with one of these, or with both of the others.
 _TOKENIZER = ("tokenizer.json", "tekken.json", "byte_maps.json", "*vocab.txt", "*.model", "*.tiktoken")
 _HALVES_OF_TOKENIZER = ("*vocab.json", "*merges.txt")
@@ -131,13 +132,12 @@ def _needed_by(what: str) -> Iterator[None]:
 
 def _check_hub_id(name: str) -> None:
     folder = Path(name)
-    looks_local = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
-    is_run = folder.parts[:1] == ("outputs",) and Path("outputs").is_dir()  # no owner on the hub
-    if looks_local or is_run or not _HUB_ID.fullmatch(name):
+    if folder.parts[:1] == ("outputs",) and Path("outputs").is_dir():  # no owner on the hub
+        raise _unknown(name, _NO_NAME, near_models(name))
+    is_path = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
+    if is_path or not _HUB_ID.fullmatch(name):
         siblings = [path.name for path in folder.parent.iterdir()] if is_here(str(folder.parent)) else []
-        hint = near_models(name) if is_run else nearest(folder.name, siblings)
-        is_path = looks_local and not is_run
-        raise _unknown(name, "no such folder" if is_path else "no run or folder here has this name", hint)
+        raise _unknown(name, "no such folder" if is_path else _NO_NAME, nearest(folder.name, siblings))
 
 
 def _unknown(name: str, reason: str, hint: str) -> DataError:
@@ -223,7 +223,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
     except Exception as fault:  # network failures have no common exception class
         with contextlib.suppress(OSError, ValueError):
             return get(local_files_only=True)
-        reason = f"no run or folder here has this name, nor has the hub's cache, and the hub {_why(fault)}"
+        reason = f"{_NO_NAME}, nor has the hub's cache, and the hub {_why(fault)}"
         raise _unknown(name, reason, near_models(name)) from fault
 
 

@@ -18,13 +18,14 @@ def depth_of(config: Plain) -> int | None:
     return depth if isinstance(depth, int) else None
 
 
-def shortened(config: Plain, layers: int | None) -> dict[str, Any]:
-    """A `config.json` with so many layers, lists of one entry a layer cut likewise; None: as it is."""
+def shortened(config: Plain, layers: int) -> dict[str, Any]:
+    """A `config.json` with so many layers, where it has any; lists of one entry a layer are cut likewise."""
     depth = depth_of(config)
-    if layers is None or depth is None:
-        return dict(config)
-    lists = {key: value[:layers] for key, value in config.items() if isinstance(value, list)}
-    cut = {key: value for key, value in lists.items() if len(config[key]) == depth}
+    cut = {
+        key: value[:layers]
+        for key, value in config.items()
+        if isinstance(value, list) and len(value) == depth
+    }
     return {**config, **cut, **{name: layers for name in _DEPTHS if name in config}}
 
 
@@ -54,10 +55,10 @@ def dropped(layers: int | None, pooling: PoolingConfig, option: str) -> list[str
     ]
 
 
-def too_many(layers: int | None, config: Plain) -> list[str]:
+def too_many(layers: int, config: Plain) -> list[str]:
     """Whether more layers are asked for than a `config.json` describes."""
     depth = depth_of(config)
-    if layers is None or depth is None or layers <= depth:
+    if depth is None or layers <= depth:
         return []
     return [f"backbone.layers: {layers} asked for, and the model has {depth}; lower it, or leave it null"]
 

@@ -109,7 +109,7 @@ class Recipe:
 def recipe(run: Path) -> Recipe:
     """The recipe in a run's `config.yaml`; DataError if it is unreadable or of another version's options."""
     plain = RunFiles(run).config
-    groups = {each.name: plain[each.name] for each in fields(Recipe) if each.name in plain}
+    groups = {group.name: plain[group.name] for group in fields(Recipe) if group.name in plain}
     return held(run / "config.yaml", Recipe, groups)
 
 

@@ -217,17 +217,9 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
     name = settle(config.name)
     folder = locate(name, config.revision)
     origin = {"name": name, "commit": commit_of(folder)}
-    attention, dtype, adapter = config.attention, config.dtype, config.adapter
     if is_checkpoint(folder):
-        if adapter is not None:
-            raise ConfigError(
-                f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
-                "name the run directory once it has finished"
-            )
-        base = _base_of_checkpoint(folder, config)
-        put(folder, base.model)
-        cut(base.model, config.layers)
-        return base._replace(origin=origin)
+        return _read_checkpoint(folder, config)._replace(origin=origin)
+    attention, dtype, adapter = config.attention, config.dtype, config.adapter
     whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=config.layers)
     plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
     light = bert.read(folder, whole) if encodes_only and plain else None
@@ -239,6 +231,18 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
         place = str(folder.resolve()) if is_here(name) else name
         adapters.name_base(model, name=place, revision=origin["commit"])
     return Model(model, tokenizer, declared.read(folder), origin)
+
+
+def _read_checkpoint(folder: Path, config: BackboneConfig) -> Model:
+    if config.adapter is not None:
+        raise ConfigError(
+            f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
+            "name the run directory once it has finished"
+        )
+    base = _base_of_checkpoint(folder, config)
+    put(folder, base.model)
+    cut(base.model, config.layers)
+    return base
 
 
 def _base_of_checkpoint(checkpoint: Path, config: BackboneConfig) -> Model:

@@ -411,16 +411,23 @@ class Backbone(nn.Module):
             real = column < lengths[index, None]  # (group, width)
             place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)
             padded = np.where(real, ids[place], self.filler)  # (group, width)
-            own = None if seeds is None else seeds[torch.from_numpy(index.copy())]  # (group,)
             alone = flat and not real.all()
             laid = torch.from_numpy(lengths[index]) if alone else None
-            with contextlib.nullcontext() if own is None else SeededDropout(own, self.device, laid):
+            with self._dropout(seeds, index, laid):
                 layers, mask = self._run(padded, real, pool.all_layers, alone)
             return index, pool(layers, mask)
 
         passes = groups(widths, overhead=overhead, budget=budget, most=most)
         few = len(passes) < _PASSES_OF_A_THREAD * threads
         yield from map(one, passes) if threads == 1 or few else _side_by_side(one, passes, threads)
+
+    def _dropout(
+        self, seeds: Tensor | None, index: np.ndarray, laid: Tensor | None
+    ) -> contextlib.AbstractContextManager[object]:
+        """That of a pass over texts at these places, ``(group,)``, by their seeds where they have some."""
+        if seeds is None:
+            return contextlib.nullcontext()
+        return SeededDropout(seeds[torch.from_numpy(index.copy())], self.device, laid)
 
     def _without_padding(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
         """Whether passes over texts of these lengths can do without padding, and are faster so."""

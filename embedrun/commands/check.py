@@ -1,23 +1,23 @@
 """Compose and validate a training run without training, and say what it would do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import ComposingParser, show
-from embedrun.config import BackboneConfig, TrainingConfig, presets
+from embedrun.config import BackboneConfig, TrainConfig, TrainingConfig, presets
 from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
 from embedrun.console import clean, fitted, room, wrapped
 from embedrun.dataset import made_by, named
 from embedrun.errors import MISSING, ConfigError, DataError
-from embedrun.rows import drawn_of
+from embedrun.rows import Rows, drawn_of
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
-    from embedrun.estimate import Scored
+    from embedrun.estimate import Batches, Scored
     from embedrun.experiment.data import Divided
     from embedrun.experiment.plan import TrainPlan
 
@@ -37,8 +37,6 @@ def parser() -> ComposingParser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun check`."""
     request = parser().request(argv)
-    if request is None:
-        return 0
     launcher_of(request.overrides)
     if request.show:
         return show(request)
@@ -97,60 +95,77 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
     """
     from embedrun.backbone.shape import shape_of, size_of
     from embedrun.dataset import views_of
-    from embedrun.estimate import at_a_time, batches, cost, price, processes_of, row_tokens
-    from embedrun.experiment.losses import compared, positives
+    from embedrun.estimate import batches, cost, price, row_tokens
+    from embedrun.experiment.losses import positives
     from embedrun.experiment.notices import notices, taken
     from embedrun.family import family_name
 
-    data = CheckedData.read(plan)
-    train, config, training = data.divided and data.divided.train, plan.config, plan.config.training
-    terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
+    data, config, training = CheckedData.read(plan), plan.config, plan.config.training
+    train = data.train
     shape = shape_of(config.backbone)
-    size = None if shape is None else size_of(shape.config)
-    counted, warnings = {}, []
+    size = shape and size_of(shape.config)
+    row, counted, warnings = None, {}, []
     if train is not None:
+        row = row_tokens(plan, train, shape, size)
         counted, warnings = positives(plan.losses, train.targets, len(train))
-    row = None if train is None else row_tokens(plan, train, shape, size)
     batch = batches(plan, train, row, made=data.made)
-    most = "" if batch.exact else "at most "
-    compares, processes = f"{most}{batch.most}", processes_of(config)
-    if processes > 1:
-        compares += f", shared by {processes} processes; each anchor is compared with all"
-    views = f"{plan.dataset.form}: {', '.join(views_of(plan.dataset))}"
     rows = [
         ["what", "value"],
         ["experiment", config.name],
         ["backbone", _backbone(config.backbone)],
         *price(config, plan.losses.passes, shape, size, batch=batch.usual, tokens=row),
         ["pooling", taken(config.pooling, shape and shape.declared)],
-        ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
-    ]
-    for key, text in compared(plan.losses, batch.most).items():
-        rows += [[f"  {key}", text], *([["", counted[key]]] if key in counted else [])]
-    rows += [
-        ["data set", f"{family_name(plan.dataset)} ({views})"],
+        *_loss_rows(plan, batch, counted),
+        [
+            "data set",
+            f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
+        ],
         *cost(config, batch, shape, size, data.scored),
         ["selected by", data.selected_by],
         *(["", text] for text in _selection(training, plan)),
         ["evaluation", ", ".join(plan.tasks) or "none"],
         ["passes through the encoder", ", ".join(plan.losses.passes)],
-        ["rows a step", f"{most}{batch.most * training.accumulate} ({training.accumulate} x {batch.most})"],
-        ["rows a loss compares", compares],
-        ["rows encoded at a time", f"{most}{at_a_time(config, batch.most)}"],
-        ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
+        *_step_rows(config, batch),
+        ["teachers", ", ".join(teacher.name for teacher in training.teachers or ()) or "none"],
     ]
-    said = [*notices(config, overrides), *data.contamination]
-    said += [data.divided.said] if data.divided is not None and data.divided.said else []
-    said += [f"warning: {warning}" for warning in warnings]
-    folders = [] if request.config_dir is None else [request.config_dir]
-    lines = [fitted(rows, room()), *(wrapped(line, room()) for line in _left_open(overrides, folders)), ""]
-    print("\n".join([*lines, *(wrapped(line, room()) for line in said), ""]))
+    said = [*notices(config, overrides), *data.notes, *(f"warning: {warning}" for warning in warnings)]
+    lines = [*_left_open(overrides, filter(None, [request.config_dir])), "", *said, ""]
+    print("\n".join([fitted(rows, room()), *(wrapped(line, room()) for line in lines)]))
     return "" if training.batch_tokens is None else ", as far as is known without the lengths of all rows"
 
 
-def _left_open(overrides: Sequence[str], folders: Sequence[Path]) -> Iterator[str]:
+def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) -> Iterator[list[str]]:
+    """The loss, what each of its terms compares, and what was `counted` of its rows."""
+    from embedrun.experiment.losses import compared
+
+    weights = {key: options.get("weight", 1.0) for key, options in plan.config.loss.terms.items()}
+    yield ["loss", " + ".join(f"{weight:g} {key}" for key, weight in weights.items() if weight > 0)]
+    for key, text in compared(plan.losses, batch.most).items():
+        yield [f"  {key}", text]
+        if key in counted:
+            yield ["", counted[key]]
+
+
+def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
+    """The rows of a step, of a comparison and of a pass."""
+    from embedrun.estimate import at_a_time, processes_of
+
+    most, accumulate, processes = (
+        "" if batch.exact else "at most ",
+        config.training.accumulate,
+        processes_of(config),
+    )
+    shared = f", shared by {processes} processes; each anchor is compared with all" if processes > 1 else ""
+    return [
+        ["rows a step", f"{most}{batch.most * accumulate} ({accumulate} x {batch.most})"],
+        ["rows a loss compares", f"{most}{batch.most}{shared}"],
+        ["rows encoded at a time", f"{most}{at_a_time(config, batch.most)}"],
+    ]
+
+
+def _left_open(overrides: Sequence[str], folders: Iterable[Path]) -> Iterator[str]:
     """What papers leave open and the experiments chose, the first of which builds on the others."""
-    chosen = presets.left_open(presets.named(overrides), folders)
+    chosen = presets.left_open(presets.named(overrides), list(folders))
     for place, (name, choices) in enumerate(chosen.items()):
         yield ""
         yield f"left open by the paper, and chosen in {name}{', which it builds on' if place else ''}:"
@@ -179,26 +194,33 @@ def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
     That is 3 where data or a model is missing, as of `train`; a device may be that of another machine.
     """
     from embedrun import gpu
-    from embedrun.backbone import adapter, files
+    from embedrun.backbone import adapter
     from embedrun.experiment import data, scoring
 
-    missing, lacking, models = [], [], {}
+    missing, lacking, encoders = [], [], {}
     for plan in plans:
         config = plan.config
         missing += named.unreadable(data.read_splits(plan), Store.find(config.data_dir))
         missing += scoring.lacking(plan.tasks)
         lacking += [*gpu.problems(config.gpu), *adapter.machine_problems(config.backbone)]
-        encoders = (config.backbone, *(config.training.teachers or ()))
-        models |= dict.fromkeys((encoder.name, encoder.revision) for encoder in encoders)
-    for name, revision in models:
-        try:
-            files.require(name, revision)
-        except DataError as fault:
-            missing += fault.problems
+        used = (config.backbone, *(config.training.teachers or ()))
+        encoders |= dict.fromkeys((encoder.name, encoder.revision) for encoder in used)
+    missing += [problem for encoder in encoders for problem in _without_files(*encoder)]
     why = "; ".join(dict.fromkeys([*missing, *lacking]))
     elsewhere = "; start it on a machine that has what this one lacks, or change it" if lacking else ""
     print(wrapped(f"{valid}, but would not start here{elsewhere}: {why}" if why else valid, room()))
     return MISSING if missing else 0
+
+
+def _without_files(model: str, revision: str | None) -> Sequence[str]:
+    """Why a model cannot be loaded here."""
+    from embedrun.backbone import files
+
+    try:
+        files.require(model, revision)
+    except DataError as fault:
+        return fault.problems
+    return ()
 
 
 @dataclass(frozen=True)
@@ -216,6 +238,17 @@ class CheckedData:
     contamination: list[str]
     scored: "Scored | None" = None
     made: int | None = None
+
+    @property
+    def train(self) -> "Rows | None":
+        """The training rows, where all of them are here."""
+        return None if self.divided is None else self.divided.train
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines on contamination, and on what selects where there is no dev split."""
+        said = "" if self.divided is None else self.divided.said
+        return [*self.contamination, *([said] if said else [])]
 
     @classmethod
     def read(cls, plan: "TrainPlan") -> "CheckedData":

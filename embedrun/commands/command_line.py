@@ -5,7 +5,7 @@ import logging
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,8 +15,7 @@ from embedrun.config.check import option_named, options_of
 from embedrun.config.compose import composed, register_resolvers
 from embedrun.config.request import Request, quoted, without_auto
 from embedrun.config.safety import launcher_of
-from embedrun.errors import USAGE, ConfigError, DataError
-from embedrun.files import Plain
+from embedrun.errors import ConfigError, DataError
 from embedrun.launch.job import RECORDING, run_of
 from embedrun.runs.search import MARK, OF_MODEL, named
 
@@ -42,7 +41,7 @@ class Parser(argparse.ArgumentParser):
             )  # fmt: skip
 
     def add_argument(self, *names: Any, **more: Any) -> argparse.Action:
-        """As argparse does; `actions` has them all, for `--help` and the tab key."""
+        """As argparse does; `actions` has them all, for `--help` and completion."""
         self.actions.append(super().add_argument(*names, **more))
         return self.actions[-1]
 
@@ -56,20 +55,17 @@ class Parser(argparse.ArgumentParser):
         """Refuse the command line."""
         raise ConfigError(f"{self.prog}: {message}; {self.prog} --help lists what it takes")
 
-    def read(self, argv: Sequence[str]) -> argparse.Namespace | None:
-        """The arguments, with flags also between them; None where --help was printed.
+    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+        """The arguments, with flags also between them.
 
         Raises:
             ConfigError: if the command line is refused.
+            SystemExit: where --help has been printed.
         """
         if problems := self._options_as_flags(argv):
             raise ConfigError(problems)
         # argparse reads no flags between words where the first of them chooses another parser.
-        read = self.parse_args if self.parsers else self.parse_intermixed_args
-        try:
-            return read(argv)
-        except SystemExit:  # --help has been printed; what is refused is a ConfigError
-            return None
+        return (self.parse_args if self.parsers else self.parse_intermixed_args)(argv)
 
     def _options_as_flags(self, argv: Sequence[str]) -> list[str]:
         """A problem for each option that is written as a flag, with what to type in its place."""
@@ -161,20 +157,13 @@ class ComposingParser(Parser):
         add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
         add("--debug", action="store_true", help="show the traceback of a failure")
 
-    def start(self, argv: Sequence[str], check: Callable[[Plain], object] | None = None) -> int:
-        """Do what the command line asks for, unless that is --help; see `start`."""
-        request = self.request(argv)
-        return 0 if request is None else start(request, check)
+    def start(self, argv: Sequence[str]) -> int:
+        """Do what the command line asks for; see `start`."""
+        return start(self.request(argv))
 
-    def request(self, argv: Sequence[str]) -> Request | None:
-        """The request, or None where --help was printed.
-
-        Raises:
-            ConfigError: if the command line is refused.
-        """
+    def request(self, argv: Sequence[str]) -> Request:
+        """The request; raises what `read` does."""
         known = self.read(argv)
-        if known is None:
-            return None
         given = (("--cfg", known.cfg), ("--info", known.info), ("--package", known.package))
         show = [word for flag, value in given if value for word in (flag, value)]
         request = Request.typed(
@@ -185,12 +174,12 @@ class ComposingParser(Parser):
             show=(*show, *(["--resolve"] if known.resolve else [])),
             again=getattr(known, "again", False),
         )
-        if known.write is None:
-            return request
-        meanings = {option.name: option.meaning for option in reference.every_option(request.root)}
-        yaml_file.write(known.write, request, meanings)
-        print(f"{known.write}: written; run it with: {self.prog} {known.write}")
-        return None
+        if known.write is not None:
+            meanings = {option.name: option.meaning for option in reference.every_option(request.root)}
+            yaml_file.write(known.write, request, meanings)
+            print(f"{known.write}: written; run it with: {self.prog} {known.write}")
+            self.exit()
+        return request
 
     def _spelt_out(self, overrides: Sequence[str]) -> list[str]:
         """The overrides, with the option's name before a word that stands alone."""
@@ -203,11 +192,8 @@ class ComposingParser(Parser):
         return [f"{self._bare}={quoted(one)}" if one in alone else one for one in overrides]
 
 
-def start(request: Request, check: Callable[[Plain], object] | None) -> int:
-    """Show a configuration, run one in this process, or a multirun; returns the exit code.
-
-    `check` raises `ConfigError` for a job of a multirun that cannot run; None: the command has no multirun.
-    """
+def start(request: Request) -> int:
+    """Show a configuration, run one in this process, or a multirun; returns the exit code."""
     launcher_of(request.overrides)
     if request.show:
         return show(request)
@@ -219,11 +205,11 @@ def start(request: Request, check: Callable[[Plain], object] | None) -> int:
             )
         more = {"choices": job.choices} if request.command in RECORDING else {}
         return run_of(request.command)(job.config, list(job.overrides), job.directory, **more).code
-    if check is None:
+    if request.command not in RECORDING:
         raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")
     from embedrun.launch.sweep import launch  # it compares, with scipy
 
-    return launch(request, check)
+    return launch(request)
 
 
 def show(request: Request) -> int:
@@ -241,8 +227,6 @@ def show(request: Request) -> int:
     typed, sys.argv = sys.argv, [f"embedrun {request.command}", *overrides, *request.show, *folder]
     try:
         hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(_no_task)()
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else USAGE
     finally:
         sys.argv = typed
     return 0

@@ -1,4 +1,4 @@
-"""A script for the tab key of bash or zsh: commands, presets, choices, options, tables, flags and values."""
+"""Shell completion script for bash or zsh: commands, presets, choices, options, tables, flags, values."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,10 +9,9 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import presets
 from embedrun.config.safety import LAUNCHERS
 
-SHELLS = ("bash", "zsh")
 TABLES = ("table", "reproduce")  # commands that take tables of papers
-LAUNCHED = ("train", "evaluate", "reproduce")  # commands with jobs for one of Hydra's launchers
-_EXAMPLES = """The script asks embedrun at each tab key, so that it needs no update.
+LAUNCHED = ("train", "evaluate")  # commands with jobs for one of Hydra's launchers
+_EXAMPLES = """The script asks embedrun at each press of Tab, so that it needs no update.
 
 examples:
   embedrun completion bash > ~/.local/share/bash-completion/completions/embedrun
@@ -22,7 +21,7 @@ examples:
 def parser() -> Parser:
     """The parser of `embedrun completion`."""
     made = Parser("embedrun completion", description=__doc__, examples=_EXAMPLES)
-    made.add_argument("shell", choices=SHELLS, help="for which shell")
+    made.add_argument("shell", choices=("bash", "zsh"), help="for which shell")
     made.add_argument("--line", metavar="TEXT", help="print what may end this command line, for the script")
     return made
 
@@ -30,8 +29,6 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun completion`."""
     arguments = parser().read(argv)
-    if arguments is None:
-        return 0
     if arguments.line is None:
         print(_BASH if arguments.shell == "bash" else _ZSH, end="")
     else:
@@ -42,22 +39,26 @@ def main(argv: Sequence[str]) -> int:
 def answers(line: str) -> list[str]:
     """The words that may stand at the end of a command line; none where a file may."""
     *before, current = [*line.split(), *([""] if line[-1:].isspace() else [])]
-    if len(before) < 2:
-        return [word for word in _with_parser() if word.startswith(current)]
-    made = _parser(before[1])
-    if made is None:
-        return []
-    flag, equals, _ = current.partition("=")
-    values = made.values()
-    if current.startswith("--") and equals:
-        words = [f"{flag}={word}" for word in _values(made, flag, values)]
-    elif before[-1] in values:
-        words = _values(made, before[-1], values)
-    elif current.startswith("-"):
-        words = [*made.flags(), "--help", "--debug"]
-    else:
-        words = _shortened(_words(before[1], made), current)
+    words = _with_parser() if len(before) < 2 else _after(*before[1:], current=current)
     return [word for word in dict.fromkeys(words) if word.startswith(current)]
+
+
+def _after(command: str, *typed: str, current: str) -> list[str]:
+    """What may stand in place of the `current` word, after the words `typed` behind a command."""
+    if command not in _with_parser():
+        return []
+    made = import_module(f"embedrun.commands.{command}").parser()
+    values = {**made.values(), **dict.fromkeys(("-h", "--help"), _groups_of(made))}
+    if "--scale" in values:
+        values["--scale"] = presets.groups().get("scale", [])
+    flag, equals, _ = current.partition("=")
+    if equals and flag.startswith("--"):
+        return [f"{flag}={word}" for word in values.get(flag, ())]
+    if typed and typed[-1] in values:
+        return values[typed[-1]]
+    if current.startswith("-"):
+        return [*made.flags(), "--help", "--debug"]
+    return _shortened(_words(command, made), current)
 
 
 def _with_parser() -> list[str]:
@@ -65,37 +66,41 @@ def _with_parser() -> list[str]:
     return [module.name for module in iter_modules(commands.__path__) if module.name != "command_line"]
 
 
-def _parser(command: str) -> Parser | None:
-    return import_module(f"embedrun.commands.{command}").parser() if command in _with_parser() else None
-
-
-def _values(made: Parser, flag: str, values: dict[str, list[str]]) -> list[str]:
-    """What may stand behind a flag."""
-    if flag == "--scale":
-        return presets.groups().get("scale", [])
-    if flag in ("-h", "--help"):
-        return [*reference.groups_of(made.root)] if made.root else []
-    return values.get(flag, [])
+def _groups_of(made: Parser) -> list[str]:
+    return [] if made.root is None else [*reference.groups_of(made.root)]
 
 
 def _words(command: str, made: Parser) -> list[str]:
     """What a command takes besides flags: a choice as `group=choice`, an option as `key=` or `key=value`."""
+    arguments = [action for action in made.actions if not action.option_strings]
+    words = [*made.parsers, *(str(choice) for action in arguments for choice in action.choices or ())]
+    words += _tables() if command in TABLES else []
+    words += _choices(made)
+    words += [f"hydra/launcher={name}" for name in LAUNCHERS] if command in LAUNCHED else []
+    return words + ([] if made.root is None else _options(made.root))
+
+
+def _tables() -> list[str]:
+    groups = presets.groups().items()
+    return [
+        f"{group.removeprefix('table/')}/{name}"
+        for group, names in groups
+        if group.startswith("table/")
+        for name in names
+    ]
+
+
+def _choices(made: Parser) -> list[str]:
     groups = presets.groups()
-    words = [*made.parsers, *(SHELLS if command == "completion" else ())]
-    if command in TABLES:
-        tables = {group.removeprefix("table/"): group for group in groups if group.startswith("table/")}
-        words += [f"{paper}/{name}" for paper, group in tables.items() for name in groups[group]]
-    if made.root is None:
-        return words
-    words += [f"{group}={choice}" for group in reference.groups_of(made.root) for choice in groups[group]]
-    if made.root == "train" and command != "reproduce":
+    words = [f"{group}={choice}" for group in _groups_of(made) for choice in groups[group]]
+    if made.root == "train":
         words += [f"{sign}experiment={name}" for sign in ("+", "") for name in groups["experiment"]]
-    if command in LAUNCHED:
-        words += [f"hydra/launcher={name}" for name in LAUNCHERS]
-    for option in reference.every_option(made.root):
-        if "[]" not in option.name:
-            words += [f"{option.name}={value}" for value in option.values or ("",)]
     return words
+
+
+def _options(root: str) -> list[str]:
+    options = [option for option in reference.every_option(root) if "[]" not in option.name]
+    return [f"{option.name}={value}" for option in options for value in option.values or ("",)]
 
 
 def _shortened(words: Sequence[str], current: str) -> list[str]:

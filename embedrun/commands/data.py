@@ -12,6 +12,7 @@ from datetime import datetime
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, fitted, room, say, size
+from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.contamination import lines, overlap, percent, table, totals
@@ -48,12 +49,7 @@ examples:
 
 
 def parser() -> Parser:
-    """The parser of `embedrun data`; it contains those of its actions."""
-    return _parsers()[""]
-
-
-def _parsers() -> dict[str, Parser]:
-    """The parser of the command, by an empty word, and those of its actions by theirs."""
+    """The parser of `embedrun data`; `parsers` has those of its actions."""
     made = Parser("embedrun data", description=__doc__, examples=_EXAMPLES)
     add = made.add_subparsers(dest="action", required=True, metavar="|".join(_RUN)).add_parser
     listing = add("list", help="each data set with its rows and licence", examples=_EXAMPLES)
@@ -88,7 +84,7 @@ def _parsers() -> dict[str, Parser]:
     for action in (listing, check, get, audit):
         what = "the store; else EMBEDRUN_DATA, else the user's cache folder"
         action.add_argument("--data-dir", metavar="DIR", help=what)
-    return {"": made, "list": listing, "check": check, "get": get, "audit": audit, "clean": sweep}
+    return made
 
 
 def main(argv: Sequence[str]) -> int:
@@ -98,15 +94,13 @@ def main(argv: Sequence[str]) -> int:
         ConfigError: for a command line or names that cannot be meant.
         DataError: if there is no store, or an action finds or meets a fault.
     """
+    made = parser()
     if not argv or argv[0].startswith("-"):
-        parser().read(argv)
-        return 0
+        made.read(argv)  # which prints --help or refuses
     if argv[0] not in _RUN:
         hint = nearest(argv[0], _RUN)
         raise ConfigError(f"embedrun data: no action {argv[0]!r}{hint} (there are: {', '.join(_RUN)})")
-    arguments = _parsers()[argv[0]].read(argv[1:])
-    if arguments is not None:
-        _RUN[argv[0]](arguments)
+    _RUN[argv[0]](made.parsers[argv[0]].read(argv[1:]))
     return 0
 
 
@@ -184,29 +178,33 @@ _SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
 def _audit(arguments: Namespace) -> None:
     train, *given = arguments.names
-    problems, splits = [], []
-    evaluated = [(name, "test") for name in dict.fromkeys(given or _SETS)]
-    for word, split in [(train, arguments.split), *evaluated]:
+    splits = _splits([(train, arguments.split), *((name, "test") for name in dict.fromkeys(given or _SETS))])
+    store = Store.find(arguments.data_dir)
+    if problems := unreadable(splits, store):
+        raise DataError(problems)
+    seen, *scored = [dataset.read(split, store) for dataset, split in splits]
+    say(f"{len(seen):,} rows of {seen.name} {seen.split} as training data")
+    audited = [lines(rows, shared) for rows, shared in zip(scored, overlap([seen], scored), strict=True)]
+    print(f"{table(audited, subsets=arguments.subsets)}\n")
+    for total in totals(audited):
+        say(
+            f"{total.seen:,} of {total.rows:,} {total.unit} ({percent(total.seen, total.rows)}) "
+            f"are also in {seen.name} {seen.split}",
+            sys.stdout,
+        )
+
+
+def _splits(words: Sequence[tuple[str, str]]) -> list[tuple[DataSet, str]]:
+    """Each data set and split that is named; a `ConfigError` with every name that is none."""
+    splits, problems = [], []
+    for word, split in words:
         try:
             splits.append(data_split(word, split))
         except ValueError as fault:
             problems.append(f"embedrun data audit: {fault}")
     if problems:
         raise ConfigError(problems)
-    store = Store.find(arguments.data_dir)
-    if problems := unreadable(splits, store):
-        raise DataError(problems)
-    seen, *scored = [dataset.read(split, store) for dataset, split in splits]
-    say(f"{len(seen):,} rows of {seen.name} {seen.split} as training data")
-    found = [lines(rows, shared) for rows, shared in zip(scored, overlap([seen], scored), strict=True)]
-    print(table(found, subsets=arguments.subsets))
-    print()
-    for total in totals(found):
-        say(
-            f"{total.seen:,} of {total.rows:,} {total.unit} ({percent(total.seen, total.rows)}) "
-            f"are also in {seen.name} {seen.split}",
-            sys.stdout,
-        )
+    return splits
 
 
 def _clean(arguments: Namespace) -> None:

@@ -8,7 +8,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import EntryPoint, PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -54,8 +54,6 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun doctor`; exit code 1 if the quickstart cannot run here."""
     arguments = parser().read(argv)
-    if arguments is None:
-        return 0
     findings = [*packages(), *_machine(), *_places(arguments.data_dir)]
     faults = [finding for finding in findings if finding.state == "fault"]
     if arguments.json:
@@ -91,25 +89,30 @@ def packages() -> Iterator[Finding]:
     except PackageNotFoundError:
         yield Finding("packages", "note", "embedrun is not installed, so what it needs is not known")
         return
-    always = [one for one in requirements if _is_of(one.marker, "")]
-    for needed in always:
-        installed = _version(needed.name)
-        if installed is not None and needed.specifier.contains(installed, prereleases=True):
-            yield Finding(needed.name, "ok", installed)
-        else:
-            advice = f"pip install '{needed}'"
-            yield Finding(needed.name, "fault", f"{installed or 'not installed'}; {advice}")
+    always = [requirement for requirement in requirements if _is_of(requirement.marker, "")]
+    yield from map(_needed, always)
     for extra, use in EXTRAS.items():
-        of_extra = [one for one in requirements if one not in always and _is_of(one.marker, extra)]
-        yield _extra(extra, use, {one.name: _version(one.name) for one in of_extra})
-    for point in family.installed():
-        kind = point.group.removeprefix("embedrun.")
-        try:
-            family.find(kind, point.name)
-        except family.Unloadable as fault:
-            yield Finding(f"{kind} {point.name}", "note", fault.problems[0])
-        else:
-            yield Finding(f"{kind} {point.name}", "ok", f"{point.value} of {family.package_of(point)}")
+        names = [
+            needed.name for needed in requirements if needed not in always and _is_of(needed.marker, extra)
+        ]
+        yield _extra(extra, use, {name: _version(name) for name in names})
+    yield from map(_of_others, family.installed())
+
+
+def _needed(package: Requirement) -> Finding:
+    installed = _version(package.name)
+    if installed is not None and package.specifier.contains(installed, prereleases=True):
+        return Finding(package.name, "ok", installed)
+    return Finding(package.name, "fault", f"{installed or 'not installed'}; pip install '{package}'")
+
+
+def _of_others(point: EntryPoint) -> Finding:
+    kind = point.group.removeprefix("embedrun.")
+    try:
+        family.find(kind, point.name)
+    except family.Unloadable as fault:
+        return Finding(f"{kind} {point.name}", "note", fault.problems[0])
+    return Finding(f"{kind} {point.name}", "ok", f"{point.value} of {family.package_of(point)}")
 
 
 def _is_of(marker: Marker | None, extra: str) -> bool:

@@ -73,8 +73,6 @@ def main(argv: Sequence[str]) -> int:
         RunFailed: for a vector that is not finite.
     """
     given = parser().read(argv)
-    if given is None:
-        return 0
     from embedrun.store.read import Texts
 
     output = expanded(given.output)

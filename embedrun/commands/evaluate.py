@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
-from embedrun.files import Plain
 
 _EXAMPLES = (
     "embedrun evaluate sentence-transformers/all-MiniLM-L6-v2 evaluation=sts",
@@ -19,11 +18,4 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun evaluate`."""
-    return parser().start(argv, _check)
-
-
-def _check(config: Plain) -> None:
-    """Refuse a job of a multirun that cannot run."""
-    from embedrun.experiment.plan import plan_evaluate
-
-    plan_evaluate(config)
+    return parser().start(argv)

@@ -12,7 +12,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import expanded, only_writer, unwritable, whole_folder
+from embedrun.files import as_written, expanded, only_writer, unwritable, whole_folder
 from embedrun.runs import sums
 from embedrun.runs.search import OF_MODEL, named
 
@@ -32,6 +32,10 @@ _PROBES = [
 ]
 _CLOSE = 1e-6  # greatest difference of two vectors, times their largest number where that is over 1
 _CLOSE_MERGED = 1e-5  # of a sum that is rounded once more
+_MAKES_CARD = (
+    "a run whose config.yaml, results.json, environment.json and contamination.json make a model card"
+)
+_NO_CARD = "export a copy of its model folder, whose card does without"
 
 
 def parser() -> Parser:
@@ -64,8 +68,6 @@ def main(argv: Sequence[str]) -> int:
             or does not answer (exit 3); then it stays.
     """
     given = parser().read(argv)
-    if given is None:
-        return 0
     from embedrun.backbone import locate
 
     source, target = expanded(named(given.source, OF_MODEL)), expanded(given.dest)
@@ -186,15 +188,18 @@ def _say_base(base: str, *, pushed: bool) -> None:
 
 
 def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
-    from embedrun.card import write_card
+    """Write the model card; DataError where the run's files make none."""
+    from embedrun.card import card_text
     from embedrun.experiment.card import facts_of, run_of
 
     run = run_of(source.resolve())
     unknown = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}
     repo = given.push or given.repo_id
     title = (repo or Path(given.dest).name).rpartition("/")[2]
-    facts = unknown if run is None else facts_of(run)
-    write_card(aside, title=title, license=given.license, repo_id=repo, **facts)
+    with as_written(run or source, _MAKES_CARD, _NO_CARD):
+        facts = unknown if run is None else facts_of(run)
+        text = card_text(aside, title=title, license=given.license, repo_id=repo, **facts)
+    (aside / "README.md").write_text(text, encoding="utf-8")
 
 
 def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:

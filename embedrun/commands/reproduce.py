@@ -20,7 +20,7 @@ from embedrun.errors import USAGE, ConfigError
 from embedrun.launch import launcher
 from embedrun.launch.sweep import new_folder
 from embedrun.table.formats import render
-from embedrun.table.preset import load, load_scale, names
+from embedrun.table.preset import Row, Table, load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.study.reproduce import CurrentRows, Plans, Task
@@ -58,36 +58,51 @@ def parser() -> Parser:
     return made
 
 
-def arguments_of(argv: Sequence[str]) -> argparse.Namespace | None:
-    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`; None for --help.
+def arguments_of(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`.
 
     Raises:
         ConfigError: if the table, a row, the setting or an argument is unknown.
     """
     given = parser().read(argv)
-    if given is None:
-        return None
-    words = [word for word in given.words if "=" not in word]
+    given.table = _table([word for word in given.words if "=" not in word])
+    rows = _rows(given)
+    given.rows = tuple(dict.fromkeys(row.id for row in rows))
+    overrides = with_runs([word for word in given.words if "=" in word])
+    given.overrides = task_overrides(overrides)
+    given.hydra = [override for override in overrides if override not in given.overrides]
+    idle = [row for row in rows if all(cell.not_runnable is not None for cell in row.cells)]
+    _refuse(given, has_nothing_to_run=len(idle) == len(rows))
+    for row in idle if given.only else ():
+        say(f"{row.id}: there is nothing to run; {row.not_runnable or f'its numbers are of {row.source}'}")
+    given.seeds = seed_list(given.seeds, "reproduce")
+    given.scale = None if given.scale is None else load_scale(given.scale)
+    return given
+
+
+def _table(words: Sequence[str]) -> Table:
     if len(words) != 1 or words[0] not in names():
         hint = "".join(nearest(word, names()) for word in words)
         raise ConfigError(
             f"embedrun reproduce: expected one table, no table {' '.join(words)!r}{hint} "
             f"(there are: {', '.join(names())})"
         )
-    given.table = load(words[0])
-    rows = [row for label in given.only for row in given.table.find(label)] or given.table.rows
-    given.rows = tuple(dict.fromkeys(row.id for row in rows))
-    overrides = with_runs([word for word in given.words if "=" in word])
-    given.overrides = task_overrides(overrides)
-    given.hydra = [override for override in overrides if override not in given.overrides]
+    return load(words[0])
+
+
+def _rows(given: argparse.Namespace) -> Sequence[Row]:
+    return [row for label in given.only for row in given.table.find(label)] or given.table.rows
+
+
+def _refuse(given: argparse.Namespace, *, has_nothing_to_run: bool) -> None:
+    """Refuse overrides that no run of the table takes."""
     problems = misplaced(given.overrides, "reproduce")
     problems += [
         f"{override.partition('=')[0]}: reproduce takes hydra/launcher and hydra.launcher alone"
         for override in given.hydra
         if not re.match(r"\+*hydra[./]launcher\b", override)
     ]
-    idle = [row for row in rows if all(cell.not_runnable is not None for cell in row.cells)]
-    if len(idle) == len(rows):
+    if has_nothing_to_run:
         nothing = f"no row takes it: {given.table.name} has nothing to run"
         problems += [f"{override}: {nothing}" for override in given.overrides]
     if problems:
@@ -95,11 +110,6 @@ def arguments_of(argv: Sequence[str]) -> argparse.Namespace | None:
     launcher_of(given.hydra)
     if given.hydra:
         composed(Request("train", tuple(given.hydra)), strict=True)
-    for row in idle if given.only else ():
-        say(f"{row.id}: there is nothing to run; {row.not_runnable or f'its numbers are of {row.source}'}")
-    given.seeds = seed_list(given.seeds, "reproduce")
-    given.scale = None if given.scale is None else load_scale(given.scale)
-    return given
 
 
 def main(argv: Sequence[str]) -> int:
@@ -109,8 +119,6 @@ def main(argv: Sequence[str]) -> int:
         KeyboardInterrupt: on a signal, once the running cells have saved and ended; no other is started.
     """
     given = arguments_of(argv)
-    if given is None:
-        return 0
     from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
     from embedrun.table.cells import Cells
 
@@ -149,7 +157,7 @@ def _run(
             reproduction.run(stage)
     except launcher.Interrupted as stop:
         alone = " with --only for each of the rows that are left" if given.again else ""
-        say(f"\n{reproduction.listing()}\nthe same command{alone} goes on")
+        say(f"\n{reproduction.listing()}\nrun the same command{alone} to resume")
         raise stop.stop from None
     finally:
         for place in (folder, folder.parent, folder.parent.parent):

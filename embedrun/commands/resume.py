@@ -39,8 +39,6 @@ def main(argv: Sequence[str]) -> int:
         RunFailed: if there is no undamaged checkpoint left (exit 7), or the run fails again.
     """
     given = parser().read(argv)
-    if given is None:
-        return 0
     folder = Path(named(given.run, UNFINISHED))
     config = configuration(folder)
     refuse_code(folder)

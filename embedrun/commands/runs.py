@@ -52,7 +52,7 @@ def parser() -> Parser:
     what = "only the first N with --sort, else those that began last"
     made.add_argument("--limit", type=int, metavar="N", help=what)
     what = "these instead of what differs; also a score, sts/stsb/spearman"
-    made.add_argument("--columns", metavar="KEY,KEY", help=what)
+    made.add_argument("--columns", type=_keys, default=[], metavar="KEY,KEY", help=what)
     what = "compare two runs, or two groups of runs with -- between them: every difference is B less A"
     made.add_argument("--diff", nargs="+", type=Path, metavar=("A", "B"), help=what)
     made.add_argument("--against", nargs="+", type=Path, default=[], help=argparse.SUPPRESS)  # typed as --
@@ -62,6 +62,10 @@ def parser() -> Parser:
     made.add_argument("--verify", action="store_true", help=what)
     made.add_argument("--json", action="store_true", help="print everything as one JSON object")
     return made
+
+
+def _keys(text: str) -> list[str]:
+    return [key.strip() for key in text.split(",") if key.strip()]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -87,10 +91,10 @@ def _misused(given: argparse.Namespace) -> list[str]:
     of_diff = any([given.draws is not None, given.against])
     is_diff = given.diff is not None
     is_pair = bool(given.against) or len(given.diff or ()) == 2
-    few_draws = given.draws is not None and given.draws < _FEWEST_DRAWS
+    draws = _DRAWS if given.draws is None else given.draws
     rules = {
         f"--limit must be 1 or more, got {given.limit}": given.limit is not None and given.limit < 1,
-        f"--draws must be {_FEWEST_DRAWS} or more, got {given.draws}": few_draws,
+        f"--draws must be {_FEWEST_DRAWS} or more, got {draws}": draws < _FEWEST_DRAWS,
         "--verify goes with DIR alone": given.verify and any([of_list, of_diff, given.json, is_diff]),
         "--draws goes with --diff A B": of_diff and not is_diff,
         "--filter, --sort, --reverse, --limit and --columns are of the list": is_diff and of_list,
@@ -110,8 +114,7 @@ def _places(folders: Sequence[Path]) -> list[Path]:
 
 def _list(given: argparse.Namespace, where: Mapping[str, Sequence[str]]) -> None:
     runs = listing.find(_places(given.folders))
-    columns = [key.strip() for key in given.columns.split(",")] if given.columns else []
-    wanted = Wanted(where, given.sort, given.reverse, given.limit, columns)
+    wanted = Wanted(where, given.sort, given.reverse, given.limit, given.columns)
     if given.json:
         print(to_printed_json(listing.data(runs, wanted)))
         return
@@ -145,16 +148,15 @@ def _diff(given: argparse.Namespace) -> None:
     from embedrun.report import diff
 
     paths = (given.diff, given.against) if given.against else ([path] for path in given.diff)
-    a, b = (diff.group(side, [meant(path) for path in own]) for side, own in zip("AB", paths, strict=True))
+    a, b = (diff.group(side, list(map(meant, named))) for side, named in zip("AB", paths, strict=True))
     here, there = ({run.path.resolve(): run for run in side.runs.values()} for side in (a, b))
-    if twice := [str(run.path) for path, run in here.items() if path in there]:
+    if twice := [str(here[path].path) for path in here.keys() & there.keys()]:
         raise ConfigError(
-            f"embedrun runs: --diff: A and B both have {', '.join(twice)}; name another run on one side "
-            "(embedrun runs lists them)"
+            f"embedrun runs: --diff: A and B both have {', '.join(sorted(twice))}; name another run on one "
+            "side (embedrun runs lists them)"
         )
     if len(here) == len(there) == 1:
-        (left,), (right,) = here.values(), there.values()
-        result = diff.diff(left, right, draws=given.draws or _DRAWS)
+        result = diff.diff(*here.values(), *there.values(), draws=given.draws or _DRAWS)
         for note in (*a.notes, *b.notes):
             say(note)
     else:

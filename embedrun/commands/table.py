@@ -56,9 +56,9 @@ def parser() -> Parser:
     made.add_argument("--seeds", metavar="1,2,3", help=seeds)
     made.add_argument("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
     columns = "of a table of runs: these scores, choices (loss) and options; else the scores that all have"
-    made.add_argument("--columns", metavar="KEY,KEY", help=columns)
+    made.add_argument("--columns", default="", metavar="KEY,KEY", help=columns)
     label = "of a table of runs: what rows are named by; else what differs"
-    made.add_argument("--label", metavar="KEY,KEY", help=label)
+    made.add_argument("--label", default="", metavar="KEY,KEY", help=label)
     where = "of a table of runs: as in embedrun runs; without kind=evaluation or kind=trial: trainings"
     made.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
@@ -102,16 +102,15 @@ def arguments_of(argv: Sequence[str]) -> argparse.Namespace | None:
 
 def _misused(given: argparse.Namespace, overrides: Sequence[str]) -> list[str]:
     """Problems with what is of tables where folders are given, and the other way round."""
-    if given.folders:
-        if overrides or given.scale or given.seeds:
-            return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
-    elif given.columns or given.label or given.filter:
+    of_runs, of_tables = (given.columns, given.label, given.filter), (overrides, given.scale, given.seeds)
+    of_one = (overrides, given.format, given.output, given.seeds, given.data_dir)
+    if given.folders and any(of_tables):
+        return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
+    if not given.folders and any(of_runs):
         return ["embedrun table: --columns, --label and --filter go with folders of runs, not with tables"]
-    elif not given.tables and (overrides or given.format or given.output or given.seeds or given.data_dir):
-        return [
-            "embedrun table: overrides, --format, -o, --seeds and --data-dir: of a table; name one, as "
-            "angle/table4"
-        ]
+    if not given.folders and not given.tables and any(of_one):
+        options = "overrides, --format, -o, --seeds and --data-dir"
+        return [f"embedrun table: {options}: of a table; name one, as angle/table4"]
     return []
 
 
@@ -164,6 +163,10 @@ def _cells(given: argparse.Namespace) -> "Cells":
     return Cells([given.outputs], extra=given.overrides, scale=scale)
 
 
+def _keys(text: str) -> list[str]:
+    return list(filter(None, map(str.strip, text.split(","))))
+
+
 def _sheets(given: argparse.Namespace) -> list["Sheet"]:
     sheets = []
     if given.tables:
@@ -178,9 +181,6 @@ def _sheets(given: argparse.Namespace) -> list["Sheet"]:
     if given.folders:
         from embedrun.table.of_runs import sheet_of_runs
 
-        columns, label = (
-            [word.strip() for word in (text or "").split(",") if word.strip()]
-            for text in (given.columns, given.label)
-        )
-        sheets.append(sheet_of_runs(tuple(dict.fromkeys(given.folders)), columns, label, given.where))
+        folders = tuple(dict.fromkeys(given.folders))
+        sheets.append(sheet_of_runs(folders, _keys(given.columns), _keys(given.label), given.where))
     return sheets

@@ -7,7 +7,6 @@ from embedrun.commands.command_line import ComposingParser, start
 from embedrun.config.compose import composed
 from embedrun.config.safety import launcher_of
 from embedrun.errors import USAGE
-from embedrun.files import Plain
 
 _EXAMPLES = (
     "embedrun train +experiment=quickstart",
@@ -34,19 +33,10 @@ def main(argv: Sequence[str]) -> int:
         print(_WAYS, file=sys.stderr)
         return USAGE
     request = parser().request(argv)
-    if request is None:  # --help was printed
-        return 0
     launcher_of(request.overrides)
     job = None if request.show or request.multirun else composed(request)
     if job is None or job.multirun or request.again:
-        return start(request, _check)
+        return start(request)
     from embedrun.experiment.training import run
 
     return run(job.config, list(job.overrides), job.directory, choices=job.choices).code
-
-
-def _check(config: Plain) -> None:
-    """Refuse a job of a multirun that cannot run."""
-    from embedrun.experiment.plan import plan_train
-
-    plan_train(config)

@@ -60,8 +60,6 @@ def main(argv: Sequence[str]) -> int:
         KeyboardInterrupt: on a signal, once the running trial has ended.
     """
     given = parser().read(argv)
-    if given is None:
-        return 0
     if given.trials < 1:
         raise ConfigError(f"--trials: must be at least 1, got {given.trials}")
     if find_spec("optuna") is None:

@@ -6,6 +6,7 @@ import math
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from embedrun.config.options import REQUIRED, declared
@@ -189,6 +190,8 @@ class Checker:
                 self.problems.append(f"{where}: unknown key{suggest(where, self._paths, list(known))}")
         values = {}
         for name, item in known.items():
+            if name not in data and item.default_factory is not MISSING:
+                continue  # the dataclass makes it
             where = f"{path}.{name}" if path else name
             default = REQUIRED if item.default is MISSING else item.default
             value = data.get(name, default)
@@ -196,7 +199,7 @@ class Checker:
         return schema(**values)
 
     def _value(
-        self, annotation: Any, value: Any, path: str, bounds: Mapping[str, float] | None = None
+        self, annotation: Any, value: Any, path: str, bounds: Mapping[str, float] = MappingProxyType({})
     ) -> Any:
         """The value as the type wants it; a fault is noted and the value returned as it is."""
         if value == REQUIRED:
@@ -207,17 +210,22 @@ class Checker:
         kind = next((part for part in parts if _fits(part, value)), None)
         if kind is None:
             self._wrong(annotation, value, path)
-        elif is_dataclass(kind):
+            return value
+        return self._of_kind(kind, value, path, bounds)
+
+    def _of_kind(self, kind: Any, value: Any, path: str, bounds: Mapping[str, float]) -> Any:
+        if is_dataclass(kind):
             return self._dataclass(kind, value, path)
-        elif get_origin(kind) is list:
+        if get_origin(kind) is list:
             (inner,) = get_args(kind)
             return [self._value(inner, item, f"{path}[{index}]") for index, item in enumerate(value)]
-        elif get_origin(kind) is dict:
+        if get_origin(kind) is dict:
             inner = get_args(kind)[1]
             return {key: self._value(inner, item, f"{path}.{key}") for key, item in value.items()}
-        elif value is not None:
-            value = float(value) if kind is float else value
-            self._bounds(value, path, bounds or {})
+        if value is None:
+            return None
+        value = float(value) if kind is float else value
+        self._bounds(value, path, bounds)
         return value
 
     def _wrong(self, annotation: Any, value: Any, path: str) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import copy
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -158,26 +158,32 @@ def _values(override: "Override") -> list[str]:
 
 def _choice_problems(parsed: Sequence["Override"], request: Request) -> list[str]:
     """What is wrong with the choices of groups that Hydra would take for something else."""
-    problems = []
     ours = presets.read(presets.folder(), request.root).choices
-    for override in parsed:
-        group, value, typed = override.key_or_group, override.value(), override.input_line
-        words = value if isinstance(value, list) else [value]
-        if override.is_sweep_override():
-            problems.append(
-                f"{typed}: several values; add -m for one run each, or write a list, {group}=[a,b]"
-            )
-        elif override.is_add() and override.package is None and group in ours:
-            # An experiment behind it would silently take its place.
-            problems.append(f"+{group}=...: {group} already has a choice; write {group}=... without the plus")
-        elif group == "dataset" and len(words) > 1:
-            problems.append(f"{typed}: a run has one data set; with -m, dataset=A,B")
-        elif known := request.groups.get(group):
-            # Options of the group and files of a folder in it are no choices; a path of rows is one.
-            words = [word for word in words if not (word is None or isinstance(word, dict) or word in known)]
-            words = [word for word in map(str, words) if group == "dataset" or "/" not in word]
-            problems += [_no_choice(group, word, known) for word in words]
-    return problems
+    return [problem for override in parsed for problem in _problems_of_choice(override, ours, request.groups)]
+
+
+def _problems_of_choice(
+    override: "Override", ours: Collection[str], groups: Mapping[str, Sequence[str]]
+) -> list[str]:
+    group, value, typed = override.key_or_group, override.value(), override.input_line
+    words = value if isinstance(value, list) else [value]
+    if override.is_sweep_override():
+        return [f"{typed}: several values; add -m for one run each, or write a list, {group}=[a,b]"]
+    if override.is_add() and override.package is None and group in ours:
+        # An experiment behind it would silently take its place.
+        return [f"+{group}=...: {group} already has a choice; write {group}=... without the plus"]
+    if group == "dataset" and len(words) > 1:
+        return [f"{typed}: a run has one data set; with -m, dataset=A,B"]
+    return _unknown_choices(group, map(str, (word for word in words if not isinstance(word, dict))), groups)
+
+
+def _unknown_choices(group: str, words: Iterable[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    known = groups.get(group)
+    if not known:
+        return []
+    # Options of the group and files of a folder in it are no choices; a path of rows is one.
+    names = [word for word in words if group == "dataset" or "/" not in word]
+    return [_no_choice(group, name, known) for name in names if name not in known]
 
 
 def _compose(
@@ -213,9 +219,8 @@ def _is_value(override: "Override", groups: Collection[str]) -> bool:
 def _choices_composed(root: str, overrides: Sequence[str]) -> "DictConfig":
     """What Hydra composes, with its own node, for a caller inside `started`; only read."""
     own_folder = any(override.startswith("hydra.searchpath=") for override in overrides)
-    compose = (
-        _compose_choices.__wrapped__ if own_folder else _compose_choices
-    )  # a user may edit files meanwhile
+    # A user may edit files meanwhile.
+    compose = _compose_choices.__wrapped__ if own_folder else _compose_choices
     return compose(presets.folder(), root, *overrides)
 
 
@@ -265,19 +270,23 @@ def _evaluation_of_own_rows(
 
     In a list, it stands in place of ``auto``, and the others stay.
     """
-    dataset = config.get("dataset")
     words = presets.chosen(overrides, "evaluation") or [choices.get("evaluation")]
-    named = any(re.search(r"evaluation\.tasks(?!\.heldout)", override) for override in overrides)
-    if AUTO not in words or named or not is_own(dataset):
+    others, dataset = [word for word in words if word != AUTO], config.get("dataset")
+    if len(others) == len(words) or not is_own(dataset) or _names_tasks(config, overrides, also=bool(others)):
         return ()
-    sts = presets.read(presets.folder(), "evaluation/sts").options["tasks"]
-    tasks, others = (config.get("evaluation") or {}).get("tasks"), [word for word in words if word != AUTO]
-    if not isinstance(tasks, dict) or any(tasks.get(name) != options for name, options in sts.items()):
-        return ()  # a preset has named something, as options of a task
-    if not others and tasks.keys() - sts - {"heldout"}:
-        return ()  # likewise
     chosen = [*(["heldout"] if has_split(dataset, "test") else []), *others] or ["none"]
     return (f"evaluation={chosen[0]}" if len(chosen) == 1 else f"evaluation=[{','.join(chosen)}]",)
+
+
+def _names_tasks(config: Plain, overrides: Sequence[str], *, also: bool) -> bool:
+    """Whether a preset or an override names a task or an option of one; `also` if further choices may."""
+    if any(re.search(r"evaluation\.tasks(?!\.heldout)", override) for override in overrides):
+        return True
+    sts = presets.read(presets.folder(), "evaluation/sts").options["tasks"]
+    tasks = (config.get("evaluation") or {}).get("tasks")
+    if not isinstance(tasks, dict) or {**tasks, **sts} != tasks:
+        return True
+    return not also and bool(tasks.keys() - sts - {"heldout"})
 
 
 def _unresolved(full: "DictConfig") -> tuple[Plain, Plain]:
@@ -296,19 +305,10 @@ def _resolved(full: "DictConfig", job: int | None) -> Composed:
 
     try:
         with open_dict(full), read_write(full):
-            full.hydra.job.num = 0 if job is None else job
+            full.hydra.job.num = job or 0
             full.hydra.job.id = str(full.hydra.job.num)
             HydraConfig.instance().set_config(full)  # so that ${hydra:...} resolves
-            hydra = full.hydra
-            nodes = {name: hydra[name] for name in safety.PLUGINS}
-            plugins: Any = {
-                name: OmegaConf.to_container(node, resolve=True) if OmegaConf.is_dict(node) else {}
-                for name, node in nodes.items()
-            }
-            _refuse(safety.plugin_problems(plugins))
-            place = str(hydra.run.dir if job is None else hydra.sweep.dir)
-            subdir = "" if job is None else str(hydra.sweep.subdir)
-            multirun = "MULTIRUN" in str(hydra.mode)
+            settings = _settings(full.hydra, job)
             del full["hydra"]
         config: Any = OmegaConf.to_container(full, resolve=True)
     except OmegaConfBaseException as fault:
@@ -320,14 +320,28 @@ def _resolved(full: "DictConfig", job: int | None) -> Composed:
     if isinstance(config.get("evaluation"), dict):
         # Where it is missing, texts are scored as before there was this option; a new run is not.
         config["evaluation"].setdefault("max_length", None)
+    return Composed(config=config, **settings)
+
+
+def _settings(hydra: "DictConfig", job: int | None) -> dict[str, Any]:
+    """What Hydra's own node sets of a `Composed`: mode, sweep and places."""
+    plugins = {name: _plain(hydra[name]) for name in safety.PLUGINS}
+    _refuse(safety.plugin_problems(plugins))
+    place = str(hydra.run.dir if job is None else hydra.sweep.dir)
+    subdir = "" if job is None else str(hydra.sweep.subdir)
     is_given = place != "." or subdir not in ("", str(job))
-    return Composed(
-        config=config,
-        multirun=multirun,
-        sweep=plugins["sweeper"].get("params") or {},
-        directory=str(Path(place) / subdir) if is_given else None,
-        parent=place if job is not None and place != "." else None,
-    )
+    return {
+        "multirun": "MULTIRUN" in str(hydra.mode),
+        "sweep": plugins["sweeper"].get("params") or {},
+        "directory": str(Path(place) / subdir) if is_given else None,
+        "parent": place if job is not None and place != "." else None,
+    }
+
+
+def _plain(node: Any) -> Any:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_dict(node) else {}
 
 
 def _choices(

@@ -4,17 +4,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeGuard
 
-from embedrun.config.options import (
-    DECIDES,
-    AnnotateConfig,
-    EvaluateConfig,
-    GenerateConfig,
-    TrainConfig,
-    declared,
-)
+from embedrun.config.options import COMMANDS, DECIDES, declared
 from embedrun.files import Plain
 
-COMMANDS = (TrainConfig, EvaluateConfig, AnnotateConfig, GenerateConfig)  # those with runs
 _ORDER = tuple(DECIDES)  # the most decisive first
 _MOST = _ORDER[0]
 _OWN_ROWS = ("pairs", "triplets", "texts")
@@ -48,25 +40,34 @@ def decisive(config: Plain, least: str = "where") -> Plain:
     An option that came after runs had begun is left out where it has the value that held before.
     """
     words = _ORDER[: _ORDER.index(least) + 1]
-    kept = _kept({key: value for key, value in config.items() if (key, value) != ("layers", None)}, words)
-    dataset, backbone = config.get("dataset"), kept.get("backbone")
-    training, evaluation = kept.get("training"), kept.get("evaluation")
-    if isinstance(backbone, Mapping):
-        kept["backbone"] = _without(backbone, {"layers": None})
+    kept = _kept(_without(config, {"layers": None}), words)
+    evaluation = kept.get("evaluation")
+    for group, former in _former(kept, config.get("dataset")).items():
+        if isinstance(kept.get(group), Mapping):
+            kept[group] = _without(kept[group], former)
+    # The length of an evaluation was its `max_length` alone; that of training is its backbone's.
+    if (
+        "backbone" not in kept
+        and isinstance(evaluation, Mapping)
+        and evaluation.get("max_length") is not None
+    ):
+        kept["max_length"] = evaluation["max_length"]
+    return kept
+
+
+def _former(kept: Plain, dataset: object) -> dict[str, Plain]:
+    """By group: the options that came after runs had begun, with the values that held before."""
+    lengths = kept.get("backbone", kept.get("evaluation"))
+    former: dict[str, Plain] = {
+        "backbone": {"layers": None},
+        "training": {"dev": "auto"},
+        "evaluation": {"max_length": lengths.get("max_length")} if isinstance(lengths, Mapping) else {},
+    }
     if is_own(dataset):
         # Triplets and texts have always had `pair_columns`.
-        later = {"pair_columns": None} if dataset.get("name") == "pairs" else {}
-        kept["dataset"] = _without(kept["dataset"], {**_LATER, **later})
-    if isinstance(training, Mapping):
-        rule = "stsb" if is_own(dataset) and not has_split(dataset, "dev") else "auto"
-        kept["training"] = _without(training, {"dev": rule})
-    if isinstance(evaluation, Mapping) and "max_length" in evaluation:
-        # It was the length of training; an evaluation has `max_length`, which is short for it.
-        length = evaluation["max_length"]
-        former = backbone.get("max_length") if isinstance(backbone, Mapping) else length
-        kept["evaluation"] = _without(evaluation, {"max_length": former})
-        kept |= {} if isinstance(backbone, Mapping) or length is None else {"max_length": length}
-    return kept
+        former["dataset"] = _LATER | ({"pair_columns": None} if dataset.get("name") == "pairs" else {})
+        former["training"] = {"dev": "auto" if has_split(dataset, "dev") else "stsb"}
+    return former
 
 
 def _kept(config: Plain, words: tuple[str, ...], group: str = "") -> dict[str, Any]:
@@ -97,7 +98,7 @@ def has_split(dataset: Mapping[str, Any], split: str) -> bool:
 def _known() -> dict[str, str]:
     """What each option and group decides, by its dotted name; none of a group's options decides more."""
     known: dict[str, str] = {}
-    for path, item in (pair for command in COMMANDS for pair in declared(command)):
+    for path, item in (pair for schema in COMMANDS.values() for pair in declared(schema)):
         above = known.get(path.rpartition(".")[0], _MOST)
         known[path] = max(above, item.metadata["decides"], key=_ORDER.index)
     return known

@@ -17,13 +17,10 @@ def folder() -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent / "conf"
 
 
+@cache
 def groups(conf: Path | None = None) -> dict[str, list[str]]:
     """The choices of every config group, by group, both sorted, as they first were. Only read."""
-    return _groups(conf or folder())
-
-
-@cache
-def _groups(root: Path) -> dict[str, list[str]]:
+    root = conf or folder()
     choices: dict[str, list[str]] = {}
     for path in root.glob("*/**/*.yaml"):
         choices.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.stem)
@@ -96,18 +93,16 @@ def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> dict[
     The texts of each, by its name; one without such a choice is left out. `experiments` are names, as
     `+experiment=` has them; `folders` are preset folders that are searched after ours.
     """
-    found: dict[str, list[str]] = {}
-    waiting, seen = [f"experiment/{name}" for name in experiments], set()
-    while waiting:
-        name = waiting.pop(0)
+    texts: dict[str, list[str]] = {}
+    waiting = [f"experiment/{name}" for name in experiments]
+    for name in waiting:  # it grows
         root = next((root for root in [folder(), *folders] if (root / f"{name}.yaml").is_file()), None)
-        if name in seen or root is None:
+        if root is None:
             continue
-        seen.add(name)
         if choices := choices_of((root / f"{name}.yaml").read_text(encoding="utf-8")):
-            found[name.removeprefix("experiment/")] = choices
-        waiting += read(root, name).parents
-    return found
+            texts[name.removeprefix("experiment/")] = choices
+        waiting += [parent for parent in read(root, name).parents if parent not in waiting]
+    return texts
 
 
 def chosen(overrides: Sequence[str], group: str) -> list[str]:

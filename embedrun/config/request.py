@@ -57,9 +57,10 @@ class Request:
     @cached_property
     def groups(self) -> dict[str, list[str]]:
         """The choices of every config group, of embedrun and of the user's folder."""
-        folders = [presets.groups(), presets.groups(self.config_dir) if self.config_dir else {}]
-        names = {name for groups in folders for name in groups}
-        return {name: sorted({word for groups in folders for word in groups.get(name, ())}) for name in names}
+        choices = dict(presets.groups())
+        for name, words in presets.groups(self.config_dir).items() if self.config_dir else ():
+            choices[name] = sorted({*choices.get(name, ()), *words})
+        return choices
 
 
 def _with_plus(override: str) -> str:

@@ -68,14 +68,20 @@ def override_problems(overrides: Sequence["Override"], groups: Collection[str]) 
     for override in overrides:
         key = override.key_or_group
         if key == "hydra" or override.is_hydra_override():
-            allowed = key in _BY_GROUP or _starts(key, (*_FREE, "hydra.launcher"))
-            if not allowed or any(part in _CODE_KEYS for part in key.split(".")):
-                problems.append(_may_not_change(key))
-            elif override.is_sweep_override():
-                problems.append(f"{key}: takes one value; a multirun varies the options of its runs alone")
+            problems += _problems_of_hydra(override)
         elif key in groups and key != "dataset" and not override.is_sweep_override():  # a path is data there
             problems += _outside(key, override.value())
     return problems
+
+
+def _problems_of_hydra(override: "Override") -> list[str]:
+    key = override.key_or_group
+    allowed = key in _BY_GROUP or _starts(key, (*_FREE, "hydra.launcher"))
+    if not allowed or not set(_CODE_KEYS).isdisjoint(key.split(".")):
+        return [_may_not_change(key)]
+    if override.is_sweep_override():
+        return [f"{key}: takes one value; a multirun varies the options of its runs alone"]
+    return []
 
 
 def folder_problems(folder: Path) -> list[str]:

@@ -28,20 +28,10 @@ from embedrun.curation.teachers import (
 )
 from embedrun.dataset import named
 from embedrun.dataset.nli import Merged, by_label
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import DataError
 from embedrun.experiment.plan import plan_dataset, refuse_training_gpu
 from embedrun.family import family_name
-from embedrun.files import (
-    Plain,
-    expanded,
-    packed,
-    publish,
-    sha256,
-    to_json,
-    to_json_line,
-    to_json_lines,
-    whole_file,
-)
+from embedrun.files import Plain, expanded, packed, publish, sha256, to_json_line, to_json_lines, whole_file
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 from embedrun.rows import Rows
 from embedrun.runs.directory import Outcome
@@ -64,8 +54,8 @@ class AnnotatePlan:
     shard: Shard
 
 
-def plan_annotate(plain: Plain) -> AnnotatePlan:
-    """Check a composed annotation configuration.
+def plan_annotate(plain: Plain, directory: str | None = None) -> AnnotatePlan:
+    """Check a composed configuration; a run directory that the user named is a fault, too.
 
     Raises:
         ConfigError: with every fault.
@@ -74,33 +64,33 @@ def plan_annotate(plain: Plain) -> AnnotatePlan:
     problems = checker.problems
     config = checker.build(AnnotateConfig, plain)
     dataset = plan_dataset(checker, plain.get("dataset"))
-    shard = Shard(0, 1)
+    shard = folder.plan_shard(checker, plain)
+    folder.refuse_run_directory(checker, "annotate", directory)
     if config is not None:
-        if config.mode == "score" and dataset is not None and not _is_scorable(dataset):
-            problems.append(
-                f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; "
-                "choose dataset=nli_three_way, or dataset=pairs with "
-                "'dataset.columns={text1: A, text2: B, label: C}'"
-            )
-        problems += mining.problems(config, dataset)
-        problems += gpu.problems(config.gpu)
         refuse_training_gpu(checker, config.gpu)
+        problems += [
+            *_dataset_problems(config, dataset),
+            *mining.problems(config, dataset),
+            *gpu.problems(config.gpu),
+            *_teacher_problems(config),
+        ]
         if config.gpu.precision not in ("auto", "fp32"):
             problems.append(
                 f"gpu.precision: teachers compute in float32, got {config.gpu.precision}; leave it at auto"
             )
-        problems += _teacher_problems(config)
-        try:
-            shard = Shard.parse(config.shard)
-        except ValueError as fault:
-            problems.append(f"shard: {fault}")
-    if problems or config is None or dataset is None:
+    if problems or config is None or dataset is None or shard is None:
         raise checker.refusal()
     return AnnotatePlan(config, dataset, shard)
 
 
-def _is_scorable(dataset: "DataSet") -> bool:
-    return dataset.form == "pair" and "label" in dataset.targets
+def _dataset_problems(config: AnnotateConfig, dataset: "DataSet | None") -> list[str]:
+    if config.mode == "mine" or dataset is None or (dataset.form == "pair" and "label" in dataset.targets):
+        return []
+    return [
+        f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; "
+        "choose dataset=nli_three_way, or dataset=pairs with "
+        "'dataset.columns={text1: A, text2: B, label: C}'"
+    ]
 
 
 def _teacher_problems(config: AnnotateConfig) -> list[str]:
@@ -130,9 +120,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         DataError: with everything that is missing or damaged.
     """
     plain = settled(plain, pin=hub.pinned)  # a later finished run must not change what this one started from
-    plan = plan_annotate(plain)
-    if directory is not None:
-        raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
+    plan = plan_annotate(plain, directory)
     config, output = plan.config, expanded(plan.config.output)
     store = Store.find(config.data_dir)
     folders, problems = located(config.teachers)
@@ -144,12 +132,12 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         return mining.run(config, rows, teachers, output)
     settings = settings_of(rows, config.block_rows, teachers)
     folder.check(output, settings, folder.ANNOTATE, kept="parts")
-    if (output / folder.PROVENANCE).is_file() and (output / SCORED).is_file():
+    if folder.is_complete(output, SCORED):
         say(f"{output}: already complete, nothing to encode")
         return _report(output)
     parts = Parts(output, rows, settings)
     numbers = [] if config.merge_only else parts.missing(plan.shard)
-    folder.begin(output, settings, folder.ANNOTATE)
+    folder.write(output / folder.ANNOTATE, settings)
     folder.list_skipped(rows, output)
     if numbers:
         _encode(plan, parts, numbers)
@@ -229,7 +217,7 @@ def merge(parts: Parts) -> None:
     lines = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     publish(output / SCORED, packed(to_json_lines(lines)), replace=True)
     groups = Merged(label, scores).groups()
-    publish(output / f"{BY_LABEL}.json", to_json(by_label(groups)).encode(), replace=True)
+    folder.write(output / f"{BY_LABEL}.json", by_label(groups))
     with whole_file(output / f"{BY_LABEL}.png") as aside:
         plot.histogram(groups, "mean cosine of the teachers", "Scores by label", aside)
     provenance = {
@@ -238,7 +226,7 @@ def merge(parts: Parts) -> None:
         "labels": {name: len(scores) for name, scores in groups.items()},
         "file": {"path": SCORED, "rows": len(rows), "sha256": sha256(output / SCORED)},
     }
-    publish(output / folder.PROVENANCE, to_json(provenance).encode(), replace=True)
+    folder.write(output / folder.PROVENANCE, provenance)
 
 
 def _encode(plan: AnnotatePlan, parts: Parts, numbers: Sequence[int]) -> None:

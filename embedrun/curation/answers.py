@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from embedrun.console import clean
@@ -64,10 +63,10 @@ def _json(body: str) -> Parsed:
         data = json.loads(body)
     except (ValueError, RecursionError):
         return Parsed(rejects=[("the answer is not JSON", body)])
-    if isinstance(data, dict):
-        values = list(data.values())
-        data = values[0] if len(values) == 1 and isinstance(values[0], list) else values
-    texts = [value for item in data for value in (item.values() if _is_single(item) else [item])]
+    values = list(data.values()) if isinstance(data, dict) else data
+    if isinstance(data, dict) and len(values) == 1 and isinstance(values[0], list):
+        (values,) = values
+    texts = [next(iter(item.values())) if _is_single(item) else item for item in values]
     if not all(isinstance(text, str) for text in texts):
         return Parsed(rejects=[("the answer is JSON, and not a list of texts", body)])
     return Parsed(texts)
@@ -83,18 +82,18 @@ def _lines(body: str, cut: bool) -> Parsed:
     marks = (mark for line in lines for mark in (_NUMBERED, _BULLETED) if mark.fullmatch(line))
     if (mark := next(marks, None)) is None:
         return Parsed(rejects=[("the answer has no numbered, bulleted or JSON list", body)])
-    last_is_item = False
+    after_item = False
     for line in lines:
         item = mark.fullmatch(line)
         if item:
             parsed.sentences.append(item[1])
-        elif line and line[0].isspace() and last_is_item:
+        elif after_item and line[:1].isspace():
             # Its sentence continues below it: neither of the two lines is a whole one.
             parsed.rejects.append(("an item of several lines", f"{parsed.sentences.pop()}\n{line}"))
         elif line:
             parsed.rejects.append(("a line that is no item of the list", line))
-        last_is_item = item is not None
-    if cut and last_is_item:
+        after_item = item is not None
+    if cut and after_item:
         parsed.rejects.append(("cut off at the longest length", parsed.sentences.pop()))
     return parsed
 
@@ -143,9 +142,7 @@ class Sifted:
     rejects: list[Plain]
 
 
-def sift(
-    text: str, answers: Sequence[tuple[str, Mapping[str, Answer]]], *, size: int, words: int | None
-) -> Sifted:
+def sift(text: str, answers: Sequence[tuple[str, str, Answer]], *, size: int, words: int | None) -> Sifted:
     """The pairs of one input sentence, those of several language models joined.
 
     A pair that several answers give counts once, for the first. A sentence that is given both as a positive
@@ -153,34 +150,32 @@ def sift(
     difference.
 
     Args:
-        answers: label of each language model, and its answer by kind.
+        answers: each with the label of its language model and its kind.
         size: sentences that each answer was asked for.
         words: of its input that a negative must lack, by `missing_words`; None keeps every negative.
     """
-    parsed = [
-        (llm, kind, parse(answer, size)) for llm, by_kind in answers for kind, answer in by_kind.items()
-    ]
-    rejects = [(llm, kind, *reject) for llm, kind, answer in parsed for reject in answer.rejects]
-    given = [(llm, kind, other) for llm, kind, answer in parsed for other in answer.sentences]
-    kinds = defaultdict(set)
-    for _, kind, other in given:
-        kinds[_folded(other)].add(kind)
+    given, rejects = [], []
+    for llm, kind, answer in answers:
+        parsed = parse(answer, size)
+        given += [(llm, kind, other) for other in parsed.sentences]
+        rejects += [(llm, kind, *reject) for reject in parsed.rejects]
+    kinds = {(kind, _folded(other)) for _, kind, other in given}
     pairs, seen = [], {}
     for llm, kind, other in given:
-        folded, reason = _folded(other), None
-        if folded == _folded(text):
-            reason = "the input sentence itself"
-        elif len(kinds[folded]) > 1:
-            reason = "given both as a positive and as a negative"
-        elif folded in seen:
-            reason = f"given before by {seen[folded]}"
-        elif kind == "negative" and words is not None and missing_words(text, other) < words:
-            reason = f"a negative in which fewer than {words} words are missing"
-        if reason is not None:
+        folded = _folded(other)
+        reasons = {
+            "the input sentence itself": folded == _folded(text),
+            "given both as a positive and as a negative": all((kind, folded) in kinds for kind in SCORES),
+            f"given before by {seen.get(folded)}": folded in seen,
+            f"a negative in which fewer than {words} words are missing": (
+                kind == "negative" and missing_words(text, other) < (words or 0)
+            ),
+        }
+        if reason := next((reason for reason, holds in reasons.items() if holds), None):
             rejects.append((llm, kind, reason, other))
-            continue
-        seen[folded] = llm
-        pairs.append({"text1": text, "text2": other, "score": SCORES[kind], "llm": llm})
+        else:
+            seen[folded] = llm
+            pairs.append({"text1": text, "text2": other, "score": SCORES[kind], "llm": llm})
     names = ("llm", "kind", "reason", "text")
     return Sifted(pairs, [{"text1": text, **dict(zip(names, reject, strict=True))} for reject in rejects])
 

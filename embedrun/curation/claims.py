@@ -11,7 +11,9 @@ _REFERENCE = (
     rf"(?:[/?#][^\s)>\]]*)?|(?:(?P<name>{_NAME})\#|(?<![\w#/])\#|\bGH-)(?P<number>\d{{1,9}})\b)"
 )
 _ONE = re.compile(_REFERENCE, re.IGNORECASE)
-_AND = re.compile(r"(?:\s*(?:,|&|\+|/|\band\b))+\s*(?:also\s+)?", re.IGNORECASE)
+_AND = r"(?:\s*(?:,|&|\+|/|\band\b))+\s*(?:also\s+)?"
+_ANY = re.sub(r"\?P<\w+>", "?:", _REFERENCE)
+_LIST = re.compile(rf"{_ANY}(?:{_AND}{_ANY})*", re.IGNORECASE)
 _WORD = re.compile(r"\b(?:duplicate[sd]?|dupe[sd]?|dup(?:s|ed)?)\b", re.IGNORECASE)
 # What may stand between the word and the number. No `by`: "duplicated by #12" says the opposite.
 _BETWEEN = re.compile(
@@ -80,18 +82,16 @@ def claims(text: str, host: str = "github.com") -> list[Claim]:
         link = (_OF if word[0].lower().endswith("s") else _BETWEEN).match(text, word.end())
         if link is None:
             continue
-        originals, end = [], link.end()
-        match = _ONE.match(text, end)
-        while match:
-            originals.append(match)
-            end = match.end()
-            match = _ONE.match(text, glue.end()) if (glue := _AND.match(text, end)) else None
-        ends = _SENTENCE.search(text, end)
+        if (listed := _LIST.match(text, link.end())) is None:
+            continue
+        ends = _SENTENCE.search(text, listed.end())
         before = _SENTENCE.split(text[max(0, word.start() - 500) : word.start()])[-1]
         if (ends and ends[0] == "?") or any(pattern.search(before) for pattern in _NO_CLAIM):
             continue
         holds = not _NO.search(_CLAUSE.split(before)[-1])
-        made += [Claim(original, holds) for original in _references(originals, host)]
+        made += [
+            Claim(original, holds) for original in _references(_ONE.finditer(text, *listed.span()), host)
+        ]
     return made
 
 

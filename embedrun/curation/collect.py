@@ -5,11 +5,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,27 +20,23 @@ from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
 from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_problem
+from embedrun.curation.pairs import Pair, Repository, make_pairs
 from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.files import (
     Plain,
+    as_written,
     expanded,
     only_writer,
     packed,
     publish,
     sha256,
-    to_json,
     to_json_lines,
     whole_folder,
 )
 from embedrun.runs.directory import Outcome
 
-if TYPE_CHECKING:
-    from embedrun.curation.github import Repository
-    from embedrun.curation.pairs import Pair
-
 FOLDER = "github_issues"
 _SETTINGS, _REPOSITORIES = "collect.json", "repositories"
-_COLUMNS = ("text1", "text2", "score", "repository", "number1", "number2")
 _LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
 _NAME = re.compile(r"[\w-][\w.-]*/(?!\.{1,2}$)[\w.-]+", re.ASCII)
 
@@ -65,47 +61,44 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
         ConfigError: with every fault.
     """
     checker = Checker()
-    problems = checker.problems
     config = checker.build(CollectConfig, plain)
-    if directory is not None:
-        problems.append("hydra.run.dir: collect has no run directory; pass output=DIR")
+    folder.refuse_run_directory(checker, "collect", directory)
     if config is None:
         raise checker.refusal()
-    problems += _option_problems(config)
-    tokenizer = None if config.tokenizer is None else expanded(config.tokenizer) / "tokenizer.json"
-    if tokenizer is not None and not tokenizer.is_file():
-        problems.append(f"tokenizer: no file {str(tokenizer)!r}; name a model's folder with tokenizer.json")
-    if problems:
+    checker.problems += _repository_problems(config.repositories)
+    checker.problems += _server_problems(config)
+    checker.problems += _split_problems(config.splits)
+    tokenizer = config.tokenizer and expanded(config.tokenizer) / "tokenizer.json"
+    if tokenizer and not tokenizer.is_file():
+        checker.problems.append(
+            f"tokenizer: no file {str(tokenizer)!r}; name a model's folder with tokenizer.json"
+        )
+    if checker.problems:
         raise checker.refusal()
-    settings = {
-        "repositories": config.repositories,
-        "api": config.api.rstrip("/"),
-        "max_issues": config.max_issues,
-        "negatives": config.negatives,
-        "splits": asdict(config.splits),
-        "seed": config.seed,
-        "tokenizer": None if tokenizer is None else sha256(tokenizer),
-    }
+    decisive = ("repositories", "max_issues", "negatives", "splits", "seed")
+    settings = {name: value for name, value in asdict(config).items() if name in decisive}
+    settings |= {"api": config.api.rstrip("/"), "tokenizer": tokenizer and sha256(tokenizer)}
     folder.check(output := expanded(config.output), settings, _SETTINGS, kept=_REPOSITORIES)
-    return CollectPlan(config, output, settings, tokenizer)
+    return CollectPlan(config, output, settings, tokenizer or None)
 
 
-def _option_problems(config: CollectConfig) -> list[str]:
-    names = Counter(name.lower() for name in config.repositories)
-    problems = [] if names else ["repositories: none given; pass repositories=[owner/name,...]"]
-    problems += [
-        f"repositories: {name!r} is not owner/name, as in numpy/numpy"
-        for name in config.repositories
-        if not _NAME.fullmatch(name)
+def _repository_problems(repositories: Sequence[str]) -> list[str]:
+    if not repositories:
+        return ["repositories: none given; pass repositories=[owner/name,...]"]
+    wrong = [name for name in repositories if not _NAME.fullmatch(name)]
+    names = Counter(name.lower() for name in repositories)
+    return [f"repositories: {name!r} is not owner/name, as in numpy/numpy" for name in wrong] + [
+        f"repositories: {name} is given twice" for name, count in names.items() if count > 1
     ]
-    problems += [f"repositories: {name} is given twice" for name, count in names.items() if count > 1]
-    if problem := url_problem(config.api, "an address like https://api.github.com"):
-        problems.append(f"api: {problem}")
-    elif is_in_the_clear(config.api):
-        problems.append(f"api: {config.api!r} would send the token in the clear; use https")
-    if problem := variable_problem(config.token_variable):
-        problems.append(f"token_variable: {problem}")
-    return problems + _split_problems(config.splits)
+
+
+def _server_problems(config: CollectConfig) -> list[str]:
+    """Of the address, and of the variable that holds the token."""
+    api = url_problem(config.api, "an address like https://api.github.com")
+    if api is None and is_in_the_clear(config.api):
+        api = f"{config.api!r} would send the token in the clear; use https"
+    token = variable_problem(config.token_variable)
+    return [f"{name}: {problem}" for name, problem in (("api", api), ("token_variable", token)) if problem]
 
 
 def _split_problems(splits: SplitsConfig) -> list[str]:
@@ -141,116 +134,132 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
 
 def _collect(plan: CollectPlan) -> None:
     """Read the repositories that were not read yet, make pairs, and write them."""
-    try:
-        from embedrun.curation.github import connect, find, read
-        from embedrun.curation.pairs import make_pairs
-    except ImportError as fault:
-        raise ConfigError(f"collect needs PyGithub ({fault}); {install_extra('collect')}") from fault
-
+    if find_spec("github") is None:
+        raise ConfigError(f"collect needs PyGithub; {install_extra('collect')}")
     config, output = plan.config, plan.output
     newest = "" if config.max_issues is None else f".newest-{config.max_issues}"
     files = {
-        name: output / _REPOSITORIES / f"{name.lower()}{newest}.jsonl.gz" for name in config.repositories
+        name: output / _REPOSITORIES / f"{name.lower()}{newest}.jsonl.gz"
+        for name in sorted(config.repositories)
     }
     output.mkdir(parents=True, exist_ok=True)
-    with only_writer(output / FOLDER), Progress("collect", len(files), "repositories") as bar:
-        folder.begin(output, plan.settings, _SETTINGS)
-        token = os.environ.get(config.token_variable, "").strip() or None
-        if token is None:
-            say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
-        client = connect(config.api, token, timeout=config.timeout, retries=config.retries)
-        missing, problems = {}, []
-        for name in (name for name, file in files.items() if not file.is_file()):
-            try:
-                missing[name] = find(client, name)
-            except DataError as fault:
-                problems += fault.problems
-        if problems:
-            raise DataError(problems)
-        for done, (name, remote) in enumerate(missing.items(), len(files) - len(missing)):
-            _keep(files[name], read(remote, name, most=config.max_issues, note=partial(bar.reach, done)))
-        bar.reach(len(files))
-        repositories = [_load(name, file) for name, file in files.items()]
+    with only_writer(output / FOLDER):
+        folder.write(output / _SETTINGS, plan.settings)
+        _fetch(config, files)
         pairs = make_pairs(
-            repositories, negatives=config.negatives, shares=asdict(config.splits), seed=config.seed
+            _kept(files), negatives=config.negatives, shares=asdict(config.splits), seed=config.seed
         )
-        _write(plan, repositories, pairs)
+        _write(plan, _kept(files), pairs)
 
 
-def _keep(file: Path, repository: "Repository") -> None:
-    rows = [{"number": number, "text": text} for number, text in repository.texts.items()]
-    last = {"duplicates": repository.duplicates, "counts": repository.counts}
-    publish(file, packed(to_json_lines([*rows, last])))
+def _fetch(config: CollectConfig, files: Mapping[str, Path]) -> None:
+    """Read the repositories that have no file yet, and write the file of each as soon as it is read."""
+    from embedrun.curation.github import connect, find, read
+
+    token = os.environ.get(config.token_variable, "").strip() or None
+    if token is None:
+        say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
+    client = connect(config.api, token, timeout=config.timeout, retries=config.retries)
+    missing, problems = {}, []
+    for name in (name for name, file in files.items() if not file.is_file()):
+        try:
+            missing[name] = find(client, name)
+        except DataError as fault:
+            problems += fault.problems
+    if problems:
+        raise DataError(problems)
+    with Progress("collect", len(files), "repositories") as bar:
+        for done, (name, remote) in enumerate(missing.items(), len(files) - len(missing)):
+            repository = read(remote, name, most=config.max_issues, note=partial(bar.reach, done))
+            rows = [{"number": number, "text": text} for number, text in repository.texts.items()]
+            last = {"duplicates": repository.duplicates, "counts": repository.counts}
+            publish(files[name], packed(to_json_lines([*rows, last])))
+        bar.reach(len(files))
 
 
-def _load(name: str, file: Path) -> "Repository":
-    """A repository that was read before.
+def _kept(files: Mapping[str, Path]) -> Iterator[Repository]:
+    """The repositories, one after the other: together their texts may not fit in memory.
 
     Raises:
-        DataError: if its file cannot be read.
+        DataError: if a file cannot be read.
     """
-    from embedrun.curation.github import Repository
-
-    try:
-        *rows, last = map(json.loads, gzip.decompress(file.read_bytes()).splitlines())
-        texts = {row["number"]: row["text"] for row in rows}
-        duplicates = [(left, right) for left, right in last["duplicates"]]
-        return Repository(name, texts, duplicates, Counter(last["counts"]))
-    except (OSError, EOFError, ValueError, LookupError, TypeError) as fault:
-        raise DataError(f"{file}: cannot be read ({fault}); delete it, and it is fetched again") from fault
+    for name, file in files.items():
+        with as_written(file, "a repository that collect has read", "delete it, and it is fetched again"):
+            with gzip.open(file, "rt", encoding="utf-8") as lines:
+                *rows, last = map(json.loads, lines)
+            texts = {row["number"]: row["text"] for row in rows}
+            duplicates = [(left, right) for left, right in last["duplicates"]]
+            repository = Repository(name, texts, duplicates, Counter(last["counts"]))
+        yield repository
 
 
 def _write(
-    plan: CollectPlan, repositories: "Sequence[Repository]", pairs: "Mapping[str, Sequence[Pair]]"
+    plan: CollectPlan, repositories: Iterable[Repository], pairs: Mapping[str, Sequence[Pair]]
 ) -> None:
     """Write the pairs of each split, with their lengths, and what they were made of; all or nothing."""
-    if plan.tokenizer is None:
-        unit, count = "words", lambda texts: [len(text.split()) for text in texts]
-    else:
+    lines, counts = {split: [] for split in pairs}, {}
+    for repository in repositories:
+        counts[repository.name] = repository.counts
+        for split, rows in pairs.items():
+            lines[split] += [_line(row, repository) for row in rows if row.repository == repository.name]
+    unit, count = "words", _words
+    if plan.tokenizer is not None:
         unit, count = "tokens", tokens_of(plan.tokenizer, "tokenizer")
-    texts = {repository.name: repository.texts for repository in repositories}
-    files, splits, lengths = [], {}, {}
+    lengths = {
+        split: np.array(count([row[side] for row in rows for side in ("text1", "text2")]))  # (2 * rows,)
+        for split, rows in lines.items()
+    }
+    files = []
     with whole_folder(plan.output / FOLDER) as aside:
         aside.mkdir()
-        for split, rows in pairs.items():
-            both = [[texts[row.repository][number] for number in (row.left, row.right)] for row in rows]
-            lines = [
-                dict(zip(_COLUMNS, (*text, row.score, row.repository, row.left, row.right), strict=True))
-                for text, row in zip(both, rows, strict=True)
-            ]
+        for split, rows in lines.items():
             path = aside / f"{split}.jsonl.gz"
-            path.write_bytes(packed(to_json_lines(lines)))
+            path.write_bytes(packed(to_json_lines(rows)))
             files.append({"path": f"{FOLDER}/{path.name}", "rows": len(rows), "sha256": sha256(path)})
-            lengths[split] = np.array(count([text for row in both for text in row]))  # (2 * rows,)
-            positive = sum(row.score for row in rows)
-            splits[split] = {
-                "positive": positive,
-                "negative": len(rows) - positive,
-                "long_texts": round(100 * float((lengths[split] > _LONG).mean()), 2),
-                "median_length": float(np.median(lengths[split])),
-            }
         plot.lengths(lengths, unit, _LONG, aside / "lengths.png")
         provenance = {
             "schema": 1,
             "settings": plan.settings,
-            "repositories": {repository.name: repository.counts for repository in repositories},
+            "repositories": counts,
             "length_unit": unit,
-            "splits": splits,
+            "splits": {split: _statistics(rows, lengths[split]) for split, rows in lines.items()},
             "files": files,
         }
-        (aside / folder.PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
+        folder.write(aside / folder.PROVENANCE, provenance)
+
+
+def _line(pair: Pair, repository: Repository) -> Plain:
+    return {
+        "text1": repository.texts[pair.left],
+        "text2": repository.texts[pair.right],
+        "score": pair.score,
+        "repository": pair.repository,
+        "number1": pair.left,
+        "number2": pair.right,
+    }
+
+
+def _words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def _statistics(rows: Sequence[Plain], lengths: np.ndarray) -> Plain:
+    """Of one split; `lengths` are those of its texts, ``(2 * rows,)``."""
+    positive = sum(row["score"] for row in rows)
+    return {
+        "positive": positive,
+        "negative": len(rows) - positive,
+        "long_texts": round(100 * float((lengths > _LONG).mean()), 2),
+        "median_length": float(np.median(lengths)),
+    }
 
 
 def table(provenance: Plain) -> str:
     """Table 1 of the AnglE paper, with the share of long texts of its Sec. 4.1."""
-    splits, unit = provenance["splits"], provenance["length_unit"]
-    rows = {
-        "positive": [f"{split['positive']:,}" for split in splits.values()],
-        "negative": [f"{split['negative']:,}" for split in splits.values()],
-        "total": [f"{split['positive'] + split['negative']:,}" for split in splits.values()],
-        f"texts over {_LONG} {unit}": [f"{split['long_texts']:.2f} %" for split in splits.values()],
-        f"median {unit} a text": [f"{split['median_length']:,.0f}" for split in splits.values()],
-    }
-    return aligned(
-        [["", *splits], *([name, *row] for name, row in rows.items())], right=range(1, 1 + len(splits))
-    )
+    unit = provenance["length_unit"]
+    columns = [["", "positive", "negative", "total", f"texts over {_LONG} {unit}", f"median {unit} a text"]]
+    for name, split in provenance["splits"].items():
+        pairs = [split["positive"], split["negative"], split["positive"] + split["negative"]]
+        lengths = [f"{split['long_texts']:.2f} %", f"{split['median_length']:,.0f}"]
+        columns.append([name, *(f"{count:,}" for count in pairs), *lengths])
+    return aligned(list(map(list, zip(*columns, strict=True))), right=range(1, len(columns)))

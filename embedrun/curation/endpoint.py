@@ -4,6 +4,7 @@ import re
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+_PRINTED = re.compile(r"[!-~]+")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)  # keys have small letters, and must not be repeated
 
 
@@ -14,9 +15,9 @@ def url_problem(url: str, like: str) -> str | None:
         host, _ = parts.hostname, parts.port  # either may raise
     except ValueError:  # whose text may repeat a password
         return f"not an address; expected {like}"
-    if parts.scheme not in ("http", "https") or not host or not url.isascii() or " " in url:
+    if not (parts.scheme in ("http", "https") and host and _PRINTED.fullmatch(url)):
         return f"expected {like}"
-    if parts.username or parts.password or parts.query or parts.fragment:
+    if any((parts.username, parts.password, parts.query, parts.fragment)):
         return "must hold no user, password, ? or #, since it is written down; a key comes from a variable"
     return None
 

@@ -1,18 +1,54 @@
-"""The folder of one piece of work: which settings it was begun with."""
+"""What the commands that make data share: checks of options, and a folder with its settings."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
-from embedrun.blocks import differing
+from embedrun.blocks import Shard, differing
+from embedrun.config import Checker
 from embedrun.console import say
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError
 from embedrun.experiment.data import skip_warning, write_skipped
-from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json, whole_file
+from embedrun.files import (
+    Plain,
+    as_written,
+    read_json,
+    refuse_unwritable,
+    to_json,
+    whole_file,
+    write_atomically,
+)
 from embedrun.rows import Rows
 
 PROVENANCE = "provenance.json"  # written last, it says that the work is complete
 ANNOTATE = "annotate.json"  # the settings of an annotation or of mining
+
+
+Options = TypeVar("Options")
+
+
+def part(schema: type[Options], options: Any) -> Options | None:
+    """One group of a configuration, or None where it has a fault, which the check of the whole says."""
+    return Checker().build(schema, options) if isinstance(options, Mapping) else None
+
+
+def plan_shard(checker: Checker, plain: Plain) -> Shard | None:
+    """The blocks that `shard` leaves to this process; None where a fault was noted."""
+    try:
+        return Shard.parse(str(plain.get("shard", "0/1")))
+    except ValueError as fault:
+        checker.problems.append(f"shard: {fault}")
+        return None
+
+
+def refuse_run_directory(checker: Checker, command: str, directory: str | None) -> None:
+    """Note a run directory that the user named."""
+    if directory is not None:
+        checker.problems.append(
+            f"hydra.run.dir, hydra.sweep.dir: {command} makes no run directory; give output=DIR"
+        )
 
 
 def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
@@ -26,18 +62,17 @@ def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
     """
     if output.exists() and not output.is_dir():
         raise ConfigError(f"output: {str(output)!r} is a file; give a folder")
-    path = output / name
-    if path.is_file():
-        if changed := differing(settings, read(path)):
+    if (output / name).is_file():
+        if changed := differing(settings, read(output / name)):
             raise ConfigError(
                 f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
                 f"folder (what is kept in {output / kept} and fits is not done again if it is copied there)"
             )
         return
     refuse_unwritable("output", output)
-    others = sorted(entry.name for entry in output.iterdir()) if output.is_dir() else []
-    if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
-        raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
+    others = {path.name for path in output.glob("[!.]*")} - {kept}
+    if others:
+        raise ConfigError(f"output: {str(output)!r} holds other files ({min(others)}); name a new folder")
 
 
 def read(path: Path) -> Plain:
@@ -50,9 +85,15 @@ def read(path: Path) -> Plain:
         return read_json(path)
 
 
-def begin(output: Path, settings: Plain, name: str) -> None:
-    """Make the folder, and note its settings in it."""
-    publish(output / name, to_json(settings).encode("utf-8", "replace"))
+def write(path: Path, content: Plain) -> None:
+    """Write a JSON file of the folder, in place of an earlier one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, to_json(content))
+
+
+def is_complete(output: Path, name: str) -> bool:
+    """Whether the work is done whose result is the file `name`."""
+    return (output / PROVENANCE).is_file() and (output / name).is_file()
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
@@ -68,12 +109,8 @@ def read_array(path: Path) -> np.ndarray:
     Raises:
         DataError: if it cannot be read.
     """
-    try:
+    with as_written(path, "vectors or cosines", "remove it, and the same command makes it again"):
         return np.load(path, allow_pickle=False)
-    except (OSError, EOFError, ValueError) as fault:
-        raise DataError(
-            f"{path}: cannot be read ({fault}); remove it, and the same command makes it again"
-        ) from fault
 
 
 def list_skipped(rows: Rows, output: Path) -> None:

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 from embedrun import gpu
 from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
-from embedrun.config.options import GenerateConfig, LlmConfig
+from embedrun.config.options import GenerateConfig, GpuConfig, LlmConfig
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
-from embedrun.curation.answers import Sifted, sift
+from embedrun.curation.answers import SCORES, sift
 from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_problem
-from embedrun.curation.llm import TEMPLATES, HttpLlm, Llm, Responses, ask_all, prompt
+from embedrun.curation.llm import TEMPLATES, Answer, HttpLlm, Llm, Responses, ask_all, prompt
 from embedrun.dataset import views_of
-from embedrun.errors import ConfigError, DataError, install_extra
+from embedrun.errors import DataError, install_extra
 from embedrun.experiment.plan import plan_dataset
 from embedrun.family import build, family_name
-from embedrun.files import Plain, expanded, packed, publish, to_json, to_json_line, to_json_lines
+from embedrun.files import Plain, expanded, packed, publish, to_json_line, to_json_lines
 from embedrun.rows import Rows, views_of_form
 from embedrun.runs.directory import Outcome
 from embedrun.store import Store
@@ -54,61 +54,74 @@ class GeneratePlan:
     shard: Shard
 
 
-def plan_generate(plain: Plain) -> GeneratePlan:
-    """Check a composed configuration.
+def plan_generate(plain: Plain, directory: str | None = None) -> GeneratePlan:
+    """Check a composed configuration; a run directory that the user named is a fault, too.
 
     Raises:
         ConfigError: with every fault.
     """
     checker = Checker()
-    problems = checker.problems
     config = checker.build(GenerateConfig, plain)
-    dataset, shard = _dataset(checker, plain), Shard(0, 1)
-    if config is not None:
-        problems += gpu.problems(config.gpu)
-        try:
-            shard = Shard.parse(config.shard)
-        except ValueError as fault:
-            problems.append(f"shard: {fault}")
-        if not config.llms:
-            problems.append("llms: give at least one, such as llms=[{kind: local, name: FOLDER}]")
-        for number, llm in enumerate(config.llms):
-            problems += [f"llms[{number}].{problem}" for problem in _llm_problems(llm)]
-        asks = not config.dry_run and any(llm.kind == "http" for llm in config.llms)
-        if asks and find_spec("openai") is None:
-            problems.append(f"generate needs the openai package; {install_extra('generate')}")
-    if problems or config is None or dataset is None:
+    dataset = _input_file(checker, plain) if plain.get("dataset") is None else _dataset(checker, plain)
+    shard = folder.plan_shard(checker, plain)
+    folder.refuse_run_directory(checker, "generate", directory)
+    checker.problems += _llms_problems(plain)
+    if compute := folder.part(GpuConfig, plain.get("gpu")):
+        checker.problems += gpu.problems(compute)
+    if checker.problems or config is None or dataset is None or shard is None:
         raise checker.refusal()
     return GeneratePlan(config, dataset, "train" if config.input else config.split, shard)
 
 
+_EITHER = "input: give input=FILE or dataset=NAME (such as dataset=stsb), got"
+
+
+def _input_file(checker: Checker, plain: Plain) -> "DataSet | None":
+    """The texts of the input file; None where a fault was noted."""
+    if plain.get("input") is None:
+        checker.problems.append(f"{_EITHER} neither")
+        return None
+    if plain.get("column") is not None:
+        checker.problems.append("column: only for dataset=NAME; an input file has no columns")
+    return build(checker, "dataset", "texts", {"path": plain["input"]}, "input")
+
+
 def _dataset(checker: Checker, plain: Plain) -> "DataSet | None":
-    """The data set, which for an input file is `texts`; None where it is faulty."""
-    options, file, column = (plain.get(name) for name in ("dataset", "input", "column"))
-    if (options is None) == (file is None):
-        have = "neither" if file is None else "both"
-        checker.problems.append(f"input: give input=FILE or dataset=NAME (such as dataset=stsb), got {have}")
+    """The data set, which has the split and the column; None where it is faulty."""
+    if plain.get("input") is not None:
+        checker.problems.append(f"{_EITHER} both")
+    if (dataset := plan_dataset(checker, plain["dataset"])) is None:
         return None
-    if file is not None:
-        if column is not None:
-            checker.problems.append("column: only for dataset=NAME; an input file has no columns")
-        return build(checker, "dataset", "texts", {"path": file}, "input")
-    dataset = plan_dataset(checker, options)
-    if dataset is None:
-        return None
-    name, split = family_name(dataset), plain.get("split", "train")
+    name, split, column = family_name(dataset), plain.get("split", "train"), plain.get("column")
     # Where the graded splits have a form of their own, the rows themselves say what columns they have.
-    columns = views_of_form(dataset.form, views_of(dataset)).values()
+    graded = split in getattr(dataset, "graded", ())
+    columns = () if graded else views_of_form(dataset.form, views_of(dataset)).values()
     if split not in dataset.splits:
         given = ", ".join(dataset.splits)
         checker.problems.append(f"split: dataset={name} has no {split} split (it has: {given})")
-    elif column is not None and column not in columns and split not in getattr(dataset, "graded", ()):
+    elif columns and column not in (None, *columns):
         checker.problems.append(f"column: dataset={name} {_no_column(column, columns)}")
     return dataset
 
 
 def _no_column(column: object, columns: Iterable[str]) -> str:
     return f"has no {column!r}{nearest(str(column), columns)} (it has: {', '.join(columns)})"
+
+
+def _llms_problems(plain: Plain) -> list[str]:
+    """What is wrong with each language model whose options are of the right type."""
+    llms = plain.get("llms")
+    if llms == []:
+        return ["llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"]
+    options = enumerate(llms if isinstance(llms, list) else [])
+    parts = {number: llm for number, given in options if (llm := folder.part(LlmConfig, given))}
+    problems = [
+        f"llms[{number}].{problem}" for number, llm in parts.items() for problem in _llm_problems(llm)
+    ]
+    kinds = [] if plain.get("dry_run") else [llm.kind for llm in parts.values()]
+    if "http" in kinds and find_spec("openai") is None:
+        problems.append(f"generate needs the openai package; {install_extra('generate')}")
+    return problems
 
 
 def _llm_problems(llm: LlmConfig) -> list[str]:
@@ -121,31 +134,42 @@ def _llm_problems(llm: LlmConfig) -> list[str]:
     problems += [
         f"{name}: kind={llm.kind} needs a value" for name in _NEEDED[llm.kind] if getattr(llm, name) is None
     ]
-    if llm.url is not None and (problem := url_problem(llm.url, "https://HOST/v1 or http://HOST:PORT/v1")):
-        problems.append(f"url: {problem}")
-    if llm.key_variable is not None and (problem := variable_problem(llm.key_variable)):
-        problems.append(f"key_variable: {problem}")
-    return problems
+    checks = {
+        "url": llm.url and url_problem(llm.url, "https://HOST/v1 or http://HOST:PORT/v1"),
+        "key_variable": llm.key_variable and variable_problem(llm.key_variable),
+    }
+    return problems + [f"{name}: {problem}" for name, problem in checks.items() if problem]
 
 
-def _models(config: GenerateConfig) -> tuple[list[Llm], list[str]]:
-    """The language models, and what they lack on this machine: folders, hub models, keys."""
-    from embedrun import backbone
-    from embedrun.curation.local import LocalLlm
+def _models(plan: GeneratePlan, store: Store) -> list[Llm]:
+    """The language models, which a dry run does without.
 
-    llms: list[Llm] = []
-    problems = []
-    for llm in config.llms:
+    Raises:
+        DataError: with everything that this machine lacks: rows, folders, hub models, keys.
+    """
+    config, problems, llms = plan.config, plan.dataset.problems(plan.split, store), []
+    if config.input is not None:
+        problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
+    for number, llm in enumerate([] if config.dry_run else config.llms):
         try:
-            if llm.kind == "http":
-                llms.append(HttpLlm(llm, retries=config.retries, timeout=config.timeout))
-                continue
-            compute = gpu.start(config.gpu)
-            path = backbone.locate(llm.name or "", llm.revision)
-            llms.append(LocalLlm(llm, path, device=compute.device.type, precision=compute.precision))
+            llms.append(_model(llm, config))
         except DataError as fault:
-            problems += fault.problems
-    return llms, problems
+            problems += [f"llms[{number}]: {problem}" for problem in fault.problems]
+    if problems:
+        raise DataError(problems)
+    return llms
+
+
+def _model(llm: LlmConfig, config: GenerateConfig) -> Llm:
+    if llm.kind == "http":
+        if llm.key_variable and is_in_the_clear(llm.url or ""):
+            say(f"warning: {llm.url} is not https: the key and every text travel in the clear")
+        return HttpLlm(llm, retries=config.retries, timeout=config.timeout)
+    from embedrun import backbone
+    from embedrun.curation.local import LocalLlm  # which a model behind a server does not need
+
+    path, compute = backbone.locate(llm.name or "", llm.revision), gpu.start(config.gpu)
+    return LocalLlm(llm, path, device=compute.device.type, precision=compute.precision)
 
 
 def column_of(rows: Rows, column: str | None) -> list[str]:
@@ -171,17 +195,9 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         DataError: with everything that is missing, before anything is asked or written; or if a language
             model does not answer, and then the answers so far are kept.
     """
-    plan = plan_generate(plain)
-    if directory is not None:
-        raise ConfigError("hydra.run.dir: generate makes no run directory; give output=DIR")
+    plan = plan_generate(plain, directory)
     config, store = plan.config, Store.find(plan.config.data_dir)
-    output = expanded(config.output)
-    problems = plan.dataset.problems(plan.split, store)
-    if config.input is not None:
-        problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
-    llms, lacking = ([], []) if config.dry_run else _models(config)
-    if problems := problems + lacking:
-        raise DataError(problems)
+    llms = _models(plan, store)
     rows = plan.dataset.read(plan.split, store)
     sentences = list(dict.fromkeys(column_of(rows, config.column)))[: config.limit]
     blocks = [sentences[start : start + BLOCK] for start in range(0, len(sentences), BLOCK)]
@@ -189,10 +205,39 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if config.dry_run:
         _dry(config, sentences, sum(map(len, share)))
         return Outcome()
-    for llm in config.llms:
-        if llm.url and llm.key_variable and is_in_the_clear(llm.url):
-            say(f"warning: {llm.url} is not https: the key and every text travel in the clear")
-    settings = {
+    settings = _settings(config, sentences, llms)
+    output = expanded(config.output)
+    folder.check(output, settings, _SETTINGS, kept=_RESPONSES)
+    if folder.is_complete(output, PAIRS):
+        say(f"{output}: already complete, nothing to ask")
+        return _report(output)
+    folder.write(output / _SETTINGS, settings)
+    folder.list_skipped(rows, output)
+    stored = expanded(config.responses) if config.responses else output / _RESPONSES
+    responses = Responses(stored, f"{plan.shard.index}-of-{plan.shard.count}")
+    _ask(llms, share, config.size, responses)
+    responses.reload()
+    answers = [_answers(text, llms, config.size, responses) for text in sentences]
+    wanted = len(TEMPLATES) * len(llms)  # answers about each sentence
+    complete = sum(len(of_sentence) == wanted for of_sentence in answers)
+    if complete < len(sentences):
+        there = f"{complete:,} of {len(sentences):,} sentences"
+        print(f"{there} are answered; the shard that asks for the last one makes the pairs")
+        print(clean(str(output)))
+        return Outcome(str(output))
+    pairs, rejects = [], []
+    for text, of_sentence in zip(sentences, answers, strict=True):
+        sifted = sift(text, of_sentence, size=config.size, words=config.filter_small_differences)
+        pairs += sifted.pairs
+        rejects += sifted.rejects
+    facts = {"input": {**_source(plan), "sentences": len(sentences)}, **settings}
+    _write(output, pairs, rejects, facts | {"requests": wanted * len(sentences)})
+    return _report(output)
+
+
+def _settings(config: GenerateConfig, sentences: Sequence[str], llms: Sequence[Llm]) -> Plain:
+    """What decides the pairs."""
+    return {
         "sentences": hashlib.sha256(to_json_line(sentences)).hexdigest(),
         "block": BLOCK,
         "prompts": TEMPLATES,
@@ -200,32 +245,14 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         "filter_small_differences": config.filter_small_differences,
         "llms": [llm.settings for llm in llms],
     }
-    folder.check(output, settings, _SETTINGS, kept=_RESPONSES)
-    if (output / folder.PROVENANCE).is_file() and (output / PAIRS).is_file():
-        say(f"{output}: already complete, nothing to ask")
-        return _report(output)
-    folder.begin(output, settings, _SETTINGS)
-    folder.list_skipped(rows, output)
-    stored = expanded(config.responses) if config.responses else output / _RESPONSES
-    responses = Responses(stored, f"{plan.shard.index}-of-{plan.shard.count}")
-    _ask(llms, share, config.size, responses)
-    responses.reload()
-    sifted, unanswered = _sifted(config, llms, sentences, responses)
-    if unanswered:
-        there = f"{len(sentences) - unanswered:,} of {len(sentences):,} sentences"
-        print(f"{there} are answered; the shard that asks for the last one makes the pairs")
-        print(clean(str(output)))
-        return Outcome(str(output))
-    source = (
-        {"file": Path(config.input).name}  # without a path of this machine
-        if config.input is not None
-        else {"dataset": family_name(plan.dataset), "split": config.split, "column": config.column}
-    )
-    requests = 2 * len(sentences) * len(llms)
-    _write(
-        output, sifted, {"input": {**source, "sentences": len(sentences)}, **settings, "requests": requests}
-    )
-    return _report(output)
+
+
+def _source(plan: GeneratePlan) -> Plain:
+    """Where the sentences are from, without a path of this machine."""
+    config = plan.config
+    if config.input is not None:
+        return {"file": Path(config.input).name}
+    return {"dataset": family_name(plan.dataset), "split": config.split, "column": config.column}
 
 
 def _ask(llms: Sequence[Llm], blocks: Sequence[Sequence[str]], size: int, responses: Responses) -> None:
@@ -244,42 +271,37 @@ def _ask(llms: Sequence[Llm], blocks: Sequence[Sequence[str]], size: int, respon
                         bar.reach(done, llm.label)
 
 
-def _sifted(
-    config: GenerateConfig, llms: Sequence[Llm], sentences: Sequence[str], responses: Responses
-) -> tuple[list[Sifted], int]:
-    """What the answers about each sentence gave, and how many sentences lack one."""
-    sifted, unanswered = [], 0
-    for text in sentences:
-        answers = []
-        for llm in llms:
-            by_kind = {kind: responses.get(llm, prompt(kind, text, config.size)) for kind in TEMPLATES}
-            answers.append((llm.label, {kind: answer for kind, answer in by_kind.items() if answer}))
-        unanswered += any(len(by_kind) < len(TEMPLATES) for _, by_kind in answers)
-        sifted.append(sift(text, answers, size=config.size, words=config.filter_small_differences))
-    return sifted, unanswered
+def _answers(
+    text: str, llms: Sequence[Llm], size: int, responses: Responses
+) -> list[tuple[str, str, Answer]]:
+    """The answers about a sentence that are there: label of the language model, kind, answer."""
+    return [
+        (llm.label, kind, answer)
+        for llm in llms
+        for kind in TEMPLATES
+        if (answer := responses.get(llm, prompt(kind, text, size))) is not None
+    ]
 
 
-def _write(output: Path, sifted: Sequence[Sifted], facts: Plain) -> None:
+def _write(output: Path, pairs: Sequence[Plain], rejects: Sequence[Plain], facts: Plain) -> None:
     """Write the pairs, the rejects and, as the last, the provenance: the facts, counts and checksums."""
-    pairs = [row for answers in sifted for row in answers.pairs]
-    rejects = [row for answers in sifted for row in answers.rejects]
     content = {PAIRS: packed(to_json_lines(pairs)), REJECTS: to_json_lines(rejects)}
+    for name, data in content.items():
+        publish(output / name, data, replace=True)
+    by_score = Counter(row["score"] for row in pairs)
     provenance = {
         "schema": 1,
         **facts,
         "counts": {
             "pairs": len(pairs),
-            "positive": sum(row["score"] == 1 for row in pairs),
-            "negative": sum(row["score"] == 0 for row in pairs),
+            **{name: by_score[score] for name, score in SCORES.items()},
             "pairs_by_llm": _counted(row["llm"] for row in pairs),
             "rejects": len(rejects),
             "rejects_by_reason": _counted(row["reason"] for row in rejects),
         },
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
     }
-    content[folder.PROVENANCE] = to_json(provenance).encode("utf-8", "replace")
-    for name, data in content.items():
-        publish(output / name, data, replace=True)
+    folder.write(output / folder.PROVENANCE, provenance)
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:
@@ -292,10 +314,10 @@ def _dry(config: GenerateConfig, sentences: Sequence[str], share: int) -> None:
     for text in sentences[:_SHOWN]:
         for kind in TEMPLATES:
             print(clean(f"\n[{kind}]\n{prompt(kind, text, config.size)}"))
-    requests, ours = 2 * len(sentences), 2 * share
+    names = [llm.name or llm.model or "" for llm in config.llms]
     rows = [["llm", "requests", f"of them shard {config.shard}"]]
-    rows += [[llm.name or llm.model or "", f"{requests:,}", f"{ours:,}"] for llm in config.llms]
-    rows += [["all", f"{requests * len(config.llms):,}", f"{ours * len(config.llms):,}"]]
+    for name, models in [*((name, 1) for name in names), ("all", len(names))]:
+        rows.append([name, *(f"{2 * count * models:,}" for count in (len(sentences), share))])
     print("\n" + aligned(rows, right=(1, 2)))
     print(
         f"\n{len(sentences):,} sentences, {config.size} positives and {config.size} negatives asked for "

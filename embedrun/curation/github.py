@@ -2,10 +2,8 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,10 +12,12 @@ from github import Auth, BadAttributeException, Github, GithubException, GithubR
 from github.Issue import Issue
 from github.PaginatedList import PaginatedList
 from github.Repository import Repository as Remote
+from github.TimelineEvent import TimelineEvent
 from requests import RequestException
 
 from embedrun.console import duration, say
 from embedrun.curation.claims import Reference, claims, references
+from embedrun.curation.pairs import Repository
 from embedrun.errors import DataError
 
 _LABEL = re.compile(r"\bdup(?:e|licate)?s?\b", re.IGNORECASE)
@@ -37,6 +37,13 @@ class _Retry(GithubRetry):
         super().sleep(response)
 
 
+def _mark(event: TimelineEvent) -> bool | None:
+    """Whether the platform says duplicate, or no longer says so; None: neither."""
+    if event.event == "closed" and event.raw_data.get("state_reason") == "duplicate":
+        return True
+    return _MARKS.get(event.event)
+
+
 def connect(api: str, token: str | None, *, timeout: float, retries: int) -> Github:
     """A client of one server, which alone gets the token; it waits for the server's limits and says so."""
     retry = _Retry(
@@ -54,23 +61,6 @@ def connect(api: str, token: str | None, *, timeout: float, retries: int) -> Git
         seconds_between_requests=None,
         user_agent="embedrun",
     )
-
-
-@dataclass
-class Repository:
-    """What is kept of a repository.
-
-    Args:
-        name: ``owner/name`` as the user gave it.
-        texts: title, blank line and body of each issue, by number; the paper does not say what its texts are.
-        duplicates: numbers of a duplicate and of its original, sorted, without repeats.
-        counts: issues, pull requests and claims by where they stand, and claims that were left out.
-    """
-
-    name: str
-    texts: dict[int, str] = field(default_factory=dict)
-    duplicates: list[tuple[int, int]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
 
 
 def find(client: Github, name: str) -> Remote:
@@ -195,19 +185,16 @@ class _Reader:
 
     def _marked(self, issue: Issue) -> set[Reference]:
         """The original of an issue that the platform's own events mark, if its comments name just one."""
-        marked, mentioned = False, set()
-        for event in issue.get_timeline():
-            marked = _MARKS.get(event.event, marked)
-            if event.event == "closed":
-                marked = marked or event.raw_data.get("state_reason") == "duplicate"
-            elif event.event == "commented":
-                text = event.raw_data.get("body") or ""
-                mentioned |= set(map(self._local, references(text, self._host)))
+        events = list(issue.get_timeline())
+        bodies = [event.raw_data.get("body") or "" for event in events if event.event == "commented"]
+        mentioned = {self._local(named) for body in bodies for named in references(body, self._host)}
         mentioned -= {Reference(None, other) for other in {*self._pulls, issue.number}}
-        if not marked:
+        marks = [mark for mark in map(_mark, events) if mark is not None]
+        if True not in marks[-1:]:
             return set()
-        self._counts["by_event" if len(mentioned) == 1 else "event_without_original"] += 1
-        return mentioned if len(mentioned) == 1 else set()
+        is_clear = len(mentioned) == 1
+        self._counts["by_event" if is_clear else "event_without_original"] += 1
+        return mentioned if is_clear else set()
 
     def _is_pair(self, number: int, original: Reference) -> bool:
         """Whether a claim is of a closed issue and another of this repository with another text."""

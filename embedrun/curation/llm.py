@@ -100,12 +100,7 @@ class HttpLlm:
         self._options = {name: value for name, value in options.items() if value is not None}
         # Without the address: the same model may be served elsewhere tomorrow.
         self.settings: Plain = {"kind": "http", "model": llm.model, **options}
-        if llm.key_variable is not None and llm.key_variable not in os.environ:
-            raise DataError(
-                f"llm {self.label!r}: the environment variable {llm.key_variable} is not set; export it, or "
-                "give key_variable: null to send no key"
-            )
-        self._key = os.environ[llm.key_variable].strip() if llm.key_variable else None
+        self._key = _key_in(llm.key_variable) if llm.key_variable else None
         self._headers = None if self._key else {"Authorization": openai.Omit()}
         try:
             self._client = openai.OpenAI(
@@ -160,6 +155,15 @@ class HttpLlm:
     def _without_key(self, text: str) -> str:
         """A text of the endpoint with the key, which it may repeat, removed."""
         return text.replace(self._key, "***") if self._key else text
+
+
+def _key_in(variable: str) -> str:
+    if variable not in os.environ:
+        raise DataError(
+            f"the environment variable {variable} is not set; export it, or give key_variable: null to send "
+            "no key"
+        )
+    return os.environ[variable].strip()
 
 
 class Responses:

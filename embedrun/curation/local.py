@@ -65,18 +65,15 @@ class LocalLlm:
         special = self._tokenizer.chat_template is None  # a template writes the special tokens itself
         texts = [prompt if special else self._templated(prompt) for prompt in prompts]
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=special)["input_ids"]]
-        model: Any = self._model
-        positions = getattr(model.config, "max_position_embeddings", None) or float("inf")
-        answers = [
-            Answer("", refused=f"the prompt has {length} tokens, and the model takes {positions}")
+        positions = getattr(self._model.config, "max_position_embeddings", None) or float("inf")
+        fitting = [(text, length) for text, length in zip(texts, lengths, strict=True) if length < positions]
+        decoded = iter(self._decode(fitting, special, positions) if fitting else ())
+        return [
+            next(decoded)
+            if length < positions
+            else Answer("", refused=f"the prompt has {length} tokens, and the model takes {positions}")
             for length in lengths
         ]
-        if fits := [number for number, length in enumerate(lengths) if length < positions]:
-            room = int(min(self._tokens, positions - max(lengths[number] for number in fits)))
-            decoded = self._decode([texts[number] for number in fits], special, room)
-            for number, answer in zip(fits, decoded, strict=True):
-                answers[number] = answer
-        return answers
 
     def close(self) -> None:
         """Free the model's memory."""
@@ -126,10 +123,13 @@ class LocalLlm:
         message = [{"role": "user", "content": prompt}]
         return self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
 
-    def _decode(self, texts: list[str], special: bool, room: int) -> list[Answer]:
+    def _decode(self, prompts: list[tuple[str, int]], special: bool, positions: float) -> list[Answer]:
+        """What follows each prompt, given as text and tokens; the model takes `positions` tokens."""
         import torch
 
-        batch = self._tokenizer(texts, add_special_tokens=special, padding=True, return_tensors="pt")
+        texts, lengths = zip(*prompts, strict=True)
+        room = int(min(self._tokens, positions - max(lengths)))
+        batch = self._tokenizer(list(texts), add_special_tokens=special, padding=True, return_tensors="pt")
         batch = {name: batch[name].to(self._device) for name in ("input_ids", "attention_mask")}
         devices = range(torch.cuda.device_count()) if self._device == "cuda" else ()
         seed = int.from_bytes(hashlib.sha256("\0".join([str(self._seed), *texts]).encode()).digest()[:7])

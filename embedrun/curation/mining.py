@@ -27,14 +27,7 @@ from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import DataError, install_extra
 from embedrun.family import family_name
-from embedrun.files import (
-    Plain,
-    packed,
-    publish,
-    to_json,
-    to_json_line,
-    to_json_lines,
-)
+from embedrun.files import Plain, packed, publish, to_json_line, to_json_lines
 from embedrun.rows import Rows, digest_of
 from embedrun.runs.directory import Outcome
 from embedrun.store import sha256
@@ -50,10 +43,8 @@ Pair = tuple[str, str]  # anchor, positive
 
 def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
     """Why these options cannot mine, or mining options go with another mode; `dataset` None: faulty."""
-    mining = config.mining
     if config.mode != "mine":
-        return ["mining: goes with mode=mine"] if mining != MiningConfig() else []
-    least = mining.range_min + mining.num_negatives
+        return ["mining: goes with mode=mine"] if config.mining != MiningConfig() else []
     problems = [
         f"{name}: goes with mode=score; mode=mine is done in one piece"
         for name in ("shard", "block_rows", "merge_only")
@@ -64,6 +55,21 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
             f"teachers: mode=mine takes one, got {len(config.teachers)}; "
             "pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'"
         )
+    problems += _range_problems(config.mining)
+    prompts = {
+        name: prompt_problem(getattr(config.mining, name)) for name in ("query_prompt", "corpus_prompt")
+    }
+    problems += [f"mining.{name}: {problem}" for name, problem in prompts.items() if problem]
+    if dataset is not None:
+        problems += _data_problems(dataset, config.mining.positive_from)
+    if find_spec("sentence_transformers") is None:
+        problems.append(f"mode=mine: needs sentence-transformers; {install_extra('mine')}")
+    return problems
+
+
+def _range_problems(mining: MiningConfig) -> list[str]:
+    problems = []
+    least = mining.range_min + mining.num_negatives
     if mining.range_max is not None and mining.range_max < least:
         problems.append(
             f"mining.range_max: {mining.range_max} leaves no room for num_negatives={mining.num_negatives} "
@@ -72,13 +78,6 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
     low, high = mining.min_score, mining.max_score
     if low is not None and high is not None and low > high:
         problems.append(f"mining.min_score: {low:g} is above max_score={high:g}")
-    for name in ("query_prompt", "corpus_prompt"):
-        if problem := prompt_problem(getattr(mining, name)):
-            problems.append(f"mining.{name}: {problem}")
-    if dataset is not None:
-        problems += _data_problems(dataset, mining.positive_from)
-    if find_spec("sentence_transformers") is None:
-        problems.append(f"mode=mine: needs sentence-transformers; {install_extra('mine')}")
     return problems
 
 
@@ -235,7 +234,7 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     pairs = positive_pairs(rows, config.mining.positive_from)
     settings = _settings(config, rows, pairs, teachers)
     folder.check(output, settings, folder.ANNOTATE, kept="parts")
-    if (output / folder.PROVENANCE).is_file() and (output / TRIPLETS).is_file():
+    if folder.is_complete(output, TRIPLETS):
         say(f"{output}: already complete, nothing to mine")
         return _report(output, config.teachers[0].name)
     if not pairs:
@@ -249,7 +248,7 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     mined = mine(pairs, encoder, config, parts)
     if not mined.rows:
         raise DataError(f"no pair has {config.mining.num_negatives} negatives; {_MORE}")
-    folder.begin(output, settings, folder.ANNOTATE)
+    folder.write(output / folder.ANNOTATE, settings)
     _write(output, settings, rows, mined)
     shutil.rmtree(output / "parts")
     return _report(output, config.teachers[0].name)
@@ -291,7 +290,7 @@ def _write(output: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
         "mean_cosine": dict(zip(names, scores.mean(axis=0).tolist(), strict=True)),
         "file": {"path": TRIPLETS, "rows": len(mined.rows), "sha256": sha256(output / TRIPLETS)},
     }
-    publish(output / folder.PROVENANCE, to_json(provenance).encode("utf-8", "replace"), replace=True)
+    folder.write(output / folder.PROVENANCE, provenance)
 
 
 def _report(output: Path, teacher: str) -> Outcome:

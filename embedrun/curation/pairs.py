@@ -3,14 +3,30 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from embedrun.curation.github import Repository
 from embedrun.errors import DataError
 
 SPLITS = ("train", "dev", "test")
 _DRAWS = 100  # at random before the issues are tried one by one
 Text = bytes  # what stands for a text: the first 16 bytes of its SHA-256
+
+
+@dataclass
+class Repository:
+    """What is kept of a repository.
+
+    Args:
+        name: ``owner/name`` as the user gave it.
+        texts: title, blank line and body of each issue, by number; the paper does not say what its texts are.
+        duplicates: numbers of a duplicate and of its original, sorted, without repeats.
+        counts: issues, pull requests and claims by where they stand, and claims that were left out.
+    """
+
+    name: str
+    texts: dict[int, str] = field(default_factory=dict)
+    duplicates: list[tuple[int, int]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, order=True)
@@ -27,7 +43,7 @@ class Pair:
 
 
 def make_pairs(
-    repositories: Sequence[Repository], *, negatives: float, shares: Mapping[str, float], seed: int
+    repositories: Iterable[Repository], *, negatives: float, shares: Mapping[str, float], seed: int
 ) -> dict[str, list[Pair]]:
     """Positive and negative pairs by split, sorted.
 
@@ -46,30 +62,15 @@ def make_pairs(
     Raises:
         DataError: if there is no duplicate, or a split comes out empty.
     """
-    texts = {
-        repository.name: {number: _hash(text)[:16] for number, text in repository.texts.items()}
-        for repository in repositories
-    }
-    by_texts: dict[frozenset[Text], Pair] = {}  # one for every two texts, however often they were posted
-    for repository in sorted(repositories, key=lambda repository: repository.name):
-        for left, right in repository.duplicates:
-            both = frozenset(texts[repository.name][number] for number in (left, right))
-            by_texts.setdefault(both, Pair(repository.name, left, right, 1))
+    texts, by_texts = _positives(repositories)
     if not by_texts:
         raise DataError("no duplicate was found; name other repositories, or more of their issues")
-    group_of = _groups(by_texts)
-    positives = sorted(by_texts.values())
-    pair_groups = [group_of[texts[pair.repository][pair.left]] for pair in positives]
-    room = {
-        split: round(share * len(positives) if share < 1 else share / (1 + negatives))
-        for split, share in shares.items()
-    }
-    split_of = _assign(pair_groups, room, seed)
-    pairs = {
-        split: [pair for pair, group in zip(positives, pair_groups, strict=True) if split_of[group] == split]
-        for split in SPLITS
-        if split == "train" or shares[split] > 0
-    }
+    group_of, positives = _groups(by_texts), sorted(by_texts.values())
+    groups = [group_of[texts[pair.repository][pair.left]] for pair in positives]
+    split_of = _assign(groups, _room(shares, len(positives), negatives), seed)
+    pairs = {split: [] for split in SPLITS if shares.get(split, 1) > 0}
+    for pair, group in zip(positives, groups, strict=True):
+        pairs[split_of[group]].append(pair)
     if empty := [split for split, rows in pairs.items() if not rows]:
         raise DataError(
             f"no pair is left for {' and '.join(empty)}: there are {len(positives)} duplicates, in groups "
@@ -79,6 +80,20 @@ def make_pairs(
     for split in reversed(pairs):
         pairs[split] += _negatives(pairs[split], texts, group_of, split_of, split, negatives, seed)
     return {split: sorted(rows) for split, rows in pairs.items()}
+
+
+def _positives(
+    repositories: Iterable[Repository],
+) -> tuple[dict[str, dict[int, Text]], dict[frozenset[Text], Pair]]:
+    """What stands for the texts of each repository, and one pair for every two texts."""
+    texts, by_texts = {}, {}
+    for repository in repositories:  # each is forgotten before the next is read
+        hashes = {number: _hash(text)[:16] for number, text in repository.texts.items()}
+        texts[repository.name] = hashes
+        for left, right in repository.duplicates:
+            pair, both = Pair(repository.name, left, right, 1), frozenset((hashes[left], hashes[right]))
+            by_texts[both] = min(pair, by_texts.get(both, pair))
+    return texts, by_texts
 
 
 def _groups(links: Iterable[Iterable[Text]]) -> dict[Text, Text]:
@@ -91,6 +106,14 @@ def _groups(links: Iterable[Iterable[Text]]) -> dict[Text, Text]:
         joined = set().union(*(members.get(text, {text}) for text in link))
         members.update(dict.fromkeys(joined, joined))
     return {text: min(group) for text, group in members.items()}
+
+
+def _room(shares: Mapping[str, float], positives: int, negatives: float) -> dict[str, int]:
+    """How many positives dev and test take."""
+    return {
+        split: round(share * positives if share < 1 else share / (1 + negatives))
+        for split, share in shares.items()
+    }
 
 
 def _assign(pair_groups: Sequence[Text], room: dict[str, int], seed: int) -> dict[Text, str]:

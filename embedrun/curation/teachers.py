@@ -22,7 +22,6 @@ Encode = Callable[[list[str]], np.ndarray]  # texts -> (texts, dim), float32
 
 DECIMALS = 7  # a cosine of float32 vectors carries no more
 _PLACE = "{text}"
-_ROWS_AT_ONCE = 1024  # pairs whose vectors are held in float64
 _SHOWN = 60  # characters of a text in a message
 
 
@@ -58,17 +57,16 @@ def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence
     for column, encode in enumerate(teachers):
         vectors = encode(texts)  # (texts, dim)
         check_finite(vectors, texts, column)
-        for start in range(0, len(left), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
-            cosines[part, column] = _cosine(vectors[left[part]], vectors[right[part]])
+        cosines[:, column] = _cosines(vectors, left, right)
     return cosines
 
 
-def _cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cosine of each two rows of ``(rows, dim)``, in float64, ``(rows,)``; 0 where either vector is zero."""
-    left, right = left.astype(np.float64), right.astype(np.float64)
-    length = np.sqrt((left * left).sum(1)) * np.sqrt((right * right).sum(1))  # (rows,)
-    return (left * right).sum(1) / np.where(length > 0, length, 1.0)
+def _cosines(vectors: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Cosines of two rows of ``(texts, dim)`` each, in float64, ``(rows,)``; 0 of a zero vector."""
+    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors, dtype=np.float64))  # (texts,)
+    products = np.einsum("rd,rd->r", vectors[left], vectors[right], dtype=np.float64)  # (rows,)
+    scale = lengths[left] * lengths[right]  # (rows,)
+    return products / np.where(scale > 0, scale, 1.0)
 
 
 def average(cosines: np.ndarray) -> np.ndarray:

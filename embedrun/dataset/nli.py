@@ -20,6 +20,13 @@ Label = Literal["entailment", "neutral", "contradiction"]
 Neutral = Literal["column", "drawn"]
 _SOURCES = ("snli", "mnli")
 # SNLI and MultiNLI have no graded scores; neutral stands between, and only the order counts.
+# What the rows of each form have beside their texts, and the views of these, by `neutral`.
+_LAYOUTS = {
+    ("pair", None): (("score", "label"), tuple(FORMS["pair"])),
+    ("triplet", None): ((), tuple(FORMS["triplet"])),
+    ("triplet", "drawn"): ((), tuple(FORMS["triplet"])),
+    ("triplet", "column"): (("hard_negatives",), ("left", "right", "negative_1", "negative_2")),
+}
 _SCORES = {"entailment": 1.0, "neutral": 0.5, "contradiction": 0.0}
 _TRIPLES = "nli/triples.jsonl.gz"
 _PAIR = {"premise": sentence, "hypothesis": sentence, "label": label}
@@ -71,14 +78,10 @@ class Nli(OfStore):
             raise ValueError(
                 "Nli: labels and scores are for form=pair, a triplet has neither; use dataset=nli_triplet"
             )
-        if form == "pair" and neutral is not None:
+        if (form, neutral) not in _LAYOUTS:
             raise ValueError("Nli: neutral is for form=triplet, pairs have labels; use dataset=nli_three_way")
-        self.form = form
-        self.targets = ("score", "label") if form == "pair" else ()
-        self.views = tuple(FORMS[form])
-        if neutral == "column":
-            self.targets, self.views = ("hard_negatives",), ("left", "right", "negative_1", "negative_2")
-        self._neutral = neutral
+        self.form, self._neutral = form, neutral
+        self.targets, self.views = _LAYOUTS[form, neutral]
         self._sources = tuple(dict.fromkeys(_SOURCES if sources is None else sources))
         self._labels = tuple(dict.fromkeys(["entailment", "contradiction"] if labels is None else labels))
         if not self._sources or not self._labels:
@@ -111,7 +114,7 @@ class Nli(OfStore):
             "sources": list(self._sources),
             "labels": list(self._labels),
             "scores": self._scores,
-            **({} if self._neutral is None else {"neutral": self._neutral}),
+            "neutral": self._neutral,
         }
         read = self._triplets if self.form == "triplet" else self._pairs
         rows = mapped_if_large([store.path(file) for file in files], key, partial(read, split, files, store))
@@ -141,10 +144,7 @@ class Nli(OfStore):
         texts = {view: [typed[field][row] for row in chosen] for view, field in fields.items()}
         targets = {}
         if self._neutral is not None:
-            first: dict[str, str] = {}  # neutral hypothesis of each premise that has one
-            for premise, hypothesis, value in _labelled(files[1:], store):
-                if LABELS[value] == "neutral":
-                    first.setdefault(premise, hypothesis)
+            first = _first_neutral(files[1:], store)
             neutral = [first.get(premise, "") for premise in texts["left"]]
             negative = texts.pop("negative")
             if self._neutral == "drawn":
@@ -155,6 +155,15 @@ class Nli(OfStore):
                 texts |= {"negative_1": negative, "negative_2": neutral}
                 targets["hard_negatives"] = np.array([1 + bool(text) for text in neutral], np.int64)
         return Rows(name=self.name, split=split, form=self.form, texts=texts, targets=targets)
+
+
+def _first_neutral(files: list[str], store: Store) -> dict[str, str]:
+    """The first neutral hypothesis, in file order, of each premise that has one."""
+    first: dict[str, str] = {}
+    for premise, hypothesis, value in _labelled(files, store):
+        if LABELS[value] == "neutral":
+            first.setdefault(premise, hypothesis)
+    return first
 
 
 def _labelled(files: list[str], store: Store) -> list[tuple[str, str, int]]:

@@ -49,44 +49,53 @@ class Source:
         return tuple(name for name in SPLITS if name in named)
 
     @property
+    def own_files(self) -> dict[str, str]:
+        """The file of each split that has one of its own."""
+        return {name: file for name, file in {"dev": self.dev, "test": self.test}.items() if file is not None}
+
+    @property
     def delimiter(self) -> str | None:
         """The separator; a tab may be typed as on a command line, where nothing makes a tab of it."""
         return "\t" if self.separator == r"\t" else self.separator
 
     def problems(self, accepted: Sequence[str]) -> list[str]:
         """Why the options cannot be meant together; `accepted` are the splits that `splits` may name."""
+        problems = [*self._hub_problems(), *self._split_problems(accepted)]
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            problems.append(f"separator must be one character, such as ';' or \\t, got {self.delimiter!r}")
+        return problems
+
+    def _hub_problems(self) -> list[str]:
+        if hub.on_hub(self.path):
+            reasons = hub.problems(self.path, self.config, self.revision)
+            return [reason.removeprefix("dataset.") for reason in reasons]
         of_hub = {"config": self.config, "revision": self.revision, "splits": self.splits}
-        problems = [
+        return [
             f"{name}={value!r} is of a data set of the hub, and path is {self.path!r}; leave it out, or give "
             f"path={hub.PREFIX}OWNER/NAME"
             for name, value in of_hub.items()
-            if value is not None and not hub.on_hub(self.path)
+            if value is not None
         ]
-        if hub.on_hub(self.path):
-            reasons = hub.problems(self.path, self.config, self.revision)
-            problems += [reason.removeprefix("dataset.") for reason in reasons]
+
+    def _split_problems(self, accepted: Sequence[str]) -> list[str]:
+        problems = [] if self.split is None else share_problems("split", self.split)
         if self.splits is not None and not {"train"} <= set(self.splits) <= set(accepted):
             problems.append(
                 f"splits names train, and none but {', '.join(accepted)}; got {dict(self.splits)}"
             )
-        if self.split is not None:
-            problems += share_problems("split", self.split)
-            if self.splits is not None:
-                problems.append(f"split divides what path names; leave out splits={dict(self.splits)}")
-        problems += [
-            f"{name} has a file of its own, {getattr(self, name)!r}, and is taken from path"
-            for name in ("dev", "test")
-            if name in self.from_path and getattr(self, name) is not None
+        if self.splits is not None and self.split is not None:
+            problems.append(f"split divides what path names; leave out splits={dict(self.splits)}")
+        return problems + [
+            f"{name} has a file of its own, {self.own_files[name]!r}, and is taken from path"
+            for name in self.own_files
+            if name in self.from_path
         ]
-        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            problems.append(f"separator must be one character, such as ';' or \\t, got {self.delimiter!r}")
-        return problems
 
     def place(self, split: str) -> Path | None:
         """The file or folder of a split; None: it is of the hub."""
         if split in self.from_path:
             return None if hub.on_hub(self.path) else expanded(self.path)
-        return expanded(getattr(self, split))
+        return expanded(self.own_files[split])
 
     def files(self, split: str, kinds: Sequence[str]) -> list[Path]:
         """The files of a split, in order; downloaded where they are not in the hub's cache.
@@ -177,8 +186,7 @@ class OfUser:
         self, train: Layout, held_out: Layout, source: Source, accepted: Sequence[str] = SPLITS
     ) -> None:
         self._source = source
-        from_file = [name for name in ("dev", "test") if getattr(source, name) is not None]
-        self.splits = tuple(name for name in SPLITS if name in (*source.from_path, *from_file))
+        self.splits = tuple(name for name in SPLITS if name in (*source.from_path, *source.own_files))
         self.graded = tuple(name for name in self.splits if name != "train")
         self.views = tuple(train.views)
         self._layouts = {name: train if name in source.from_path else held_out for name in self.splits}
@@ -198,13 +206,12 @@ class OfUser:
         if split not in self.splits:
             return [f"dataset.{split}: no file given; pass dataset.{split}=FILE"]
         place, kinds = self._source.place(split), self._kinds[split]
-        if place is None:
+        if place is None or (place.is_dir() and _shards(place, kinds)):
             return []
         option = "dataset.path" if split in self._source.from_path else f"dataset.{split}"
         accepted = f"{', '.join(kinds)}, those of text also with .gz"
         if place.is_dir():
-            empty = f"{option}: the folder {str(place)!r} holds no file that ends in {accepted}"
-            return [] if _shards(place, kinds) else [empty]
+            return [f"{option}: the folder {str(place)!r} holds no file that ends in {accepted}"]
         if kind(place) not in kinds:
             return [f"{option}: {str(place)!r} must end in {accepted}, or be a folder of such files"]
         if not place.is_file():

@@ -67,8 +67,8 @@ BROADER_OF = {member: broader for broader, members in _FAMILIES.items() for memb
 COUNTS = (ONE, *_COUNTS["some"])
 BEINGS, PLACES, TIMES = (tuple(sum(part.values(), ())) for part in (_BEINGS, _PLACES, _TIMES))
 _OPPOSED = [(*pair, tools) for tools, pairs in _ACTIONS.items() for pair in pairs]
-OPPOSITES = {action: other for one, two, _ in _OPPOSED for action, other in ((one, two), (two, one))}
-TOOLS = {action: tools for one, two, tools in _OPPOSED for action in (one, two)}
+OPPOSITES = {action: other for left, right, _ in _OPPOSED for action, other in ((left, right), (right, left))}
+TOOLS = {action: tools for left, right, tools in _OPPOSED for action in (left, right)}
 ACTIONS = tuple(OPPOSITES)
 
 
@@ -245,7 +245,7 @@ CONTRADICTED_RECIPES = (Recipe(50, _swap, 0.0), PAIR_RECIPES[3]._replace(share=2
 
 # How much each slot counts. Who and to whom weigh most: a pair with swapped roles can agree in every word,
 # and still loses at least half of its score.
-WEIGHTS = dict(zip(SLOTS, (8, 1, 6, 8, 1, 2, 2, 2), strict=True))
+WEIGHTS: dict[str, int] = dict(zip(SLOTS, (8, 1, 6, 8, 1, 2, 2, 2), strict=True))
 SYNONYM = 0.95  # agreement of one meaning said in two ways
 BROADER = 0.5  # agreement of a meaning and the more general one that it implies
 TOP_SCORE = 5.0
@@ -260,19 +260,18 @@ def score(first: Statement, second: Statement) -> float:
     :math:`a_k`: 1 for one meaning in the same words, 0.95 for synonyms, 0.5 where one meaning is the
     more general one, else 0. Symmetric; rounded to hundredths.
     """
-    gained, possible = 0.0, 0
-    for slot, way, other_way in zip(SLOTS, first.ways, second.ways, strict=True):
-        value, other = first.scene[slot], second.scene[slot]
-        if value is not None or other is not None:
-            possible += WEIGHTS[slot]
-        if value is None or other is None:
-            continue
-        if value == other:
-            same_words = _form(value, way, 0) == _form(other, other_way, 0)
-            gained += WEIGHTS[slot] * (1.0 if same_words else SYNONYM)
-        elif _implies(value, other) or _implies(other, value):
-            gained += WEIGHTS[slot] * BROADER
-    return round(TOP_SCORE * gained / possible, 2)
+    filled = [slot for slot in SLOTS if (first.scene[slot], second.scene[slot]) != (None, None)]
+    gained = sum(WEIGHTS[slot] * _agreement(first, second, slot) for slot in filled)
+    return round(TOP_SCORE * gained / sum(WEIGHTS[slot] for slot in filled), 2)
+
+
+def _agreement(first: Statement, second: Statement, slot: str) -> float:
+    value, other = first.scene[slot], second.scene[slot]
+    if value is None or other is None:
+        return 0.0
+    if value == other:
+        return 1.0 if first.words(slot) == second.words(slot) else SYNONYM
+    return BROADER if _implies(value, other) or _implies(other, value) else 0.0
 
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = 0, 1, 2

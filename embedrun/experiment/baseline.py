@@ -1,9 +1,7 @@
 """Scores of a model before training: computed once, then taken from the cache by all that decides them."""
 
 import hashlib
-import inspect
 import json
-import math
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -17,8 +15,8 @@ import embedrun
 from embedrun.backbone.tokens import reading
 from embedrun.console import say_and_log
 from embedrun.encoder import Encoder
-from embedrun.evaluation.scores import Scores, Task
-from embedrun.experiment.scoring import Kept, Scorer
+from embedrun.evaluation.scores import Scores
+from embedrun.experiment.scoring import Kept, Scorer, from_plain, to_plain
 from embedrun.files import Plain, to_json
 from embedrun.store import cache as store_cache
 from embedrun.training.checkpoint import versions
@@ -35,41 +33,33 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
     cosines are as good as constant.
 
     Args:
-        options: of the tasks, plain data.
+        options: of the tasks, and marks of the code of those from elsewhere, plain data.
         kept: where the pieces of this scoring are stored, so that a killed run does not begin again.
         model: its name, for messages.
     """
-    identity = key(scorer, encoder, options)
-    if identity is None:
+
+    def score() -> Plain:
         scores = scorer.score(encoder, _LABEL, kept=kept)
-        _warn([line for task in scores.values() for line in constant(task)])
-        return scores
-    made = False
+        return {
+            name: {"main": task.main, "scores": to_plain(task.scores), "constant": constant(task)}
+            for name, task in scores.items()
+        }
 
     def make(folder: Path) -> None:
-        nonlocal made
-        scores = scorer.score(encoder, _LABEL, kept=kept)
-        (folder / _SCORES).write_text(to_json({task: _plain(value) for task, value in scores.items()}))
-        made = True
+        (folder / _SCORES).write_text(to_json(score()))
+        made.append(folder)
 
-    what = f"the scores of {model} before training ({', '.join(scorer.tasks)})"
-    folder = store_cache.kept("baseline", identity, make, what=what)
-    if not made:
-        say_and_log(f"{what} are those of an earlier run: model, rows and evaluation are the same")
-    plain = json.loads((folder / _SCORES).read_text())
-    _warn([line for task in scorer.tasks for line in plain[task]["constant"]])
-    return {
-        task: Scores(
-            scores={name: math.nan if value is None else value for name, value in plain[task]["scores"]},
-            main=plain[task]["main"],
-        )
-        for task in scorer.tasks
-    }
-
-
-def _plain(task: Scores) -> Plain:
-    scores = {name: value if math.isfinite(value) else None for name, value in task.scores.items()}
-    return {"main": task.main, "scores": list(scores.items()), "constant": constant(task)}
+    identity, made = key(scorer, encoder, options), []
+    if identity is None:
+        plain = score()
+    else:
+        what = f"the scores of {model} before training ({', '.join(scorer.tasks)})"
+        folder = store_cache.kept("baseline", identity, make, what=what)
+        if not made:
+            say_and_log(f"{what} are those of an earlier run: model, rows and evaluation are the same")
+        plain = json.loads((folder / _SCORES).read_text())
+    _warn([line for task in plain.values() for line in task["constant"]])
+    return {name: Scores(from_plain(task["scores"]), task["main"]) for name, task in plain.items()}
 
 
 # Rounding to float32 moves a cosine near 1 by about eps, 1.2e-7; here that is a hundredth of the spread.
@@ -99,8 +89,8 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
     """Everything that decides the scores of an encoder, each by a word or a hash.
 
     The weights are those in memory, so that a head or a model from scratch counts with the seed that made
-    it. Of the code, every file of this package counts, and the file of a task from elsewhere; of the machine,
-    what rounds in other ways.
+    it. Of the code, every file of this package counts, and with `options` that of a task from elsewhere; of
+    the machine, what rounds in other ways.
 
     Returns:
         None where that cannot be told: of a task that brings rows of its own, or a tokenizer without a file.
@@ -129,7 +119,7 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
             name: {source: hashlib.sha256(mask.tobytes()).hexdigest() for source, mask in sources.items()}
             for name, sources in scorer.clean.items()
         },
-        "tasks": {name: _source(type(task)) for name, task in scorer.tasks.items()},
+        "tasks": {name: type(task).__qualname__ for name, task in scorer.tasks.items()},
         "options": _digest(options),
         "machine": encoder.backbone.device.type,
         "code": [versions(), version("scipy"), _package()],
@@ -158,8 +148,3 @@ def _package() -> str:
     for path in sorted(folder.rglob("*.py")):
         digest.update(f"{path.relative_to(folder)} ".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
-
-
-def _source(kind: type[Task]) -> str:
-    """A class, and a hash of the file that it is in."""
-    return f"{kind.__qualname__} {hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()}"

@@ -10,7 +10,6 @@ from embedrun import family
 from embedrun.card import Source
 from embedrun.config import Checker
 from embedrun.dataset import DataSet, files_of
-from embedrun.errors import DataError
 from embedrun.experiment.losses import papers, plan_losses, sources
 from embedrun.files import Plain
 from embedrun.runs.directory import to_yaml
@@ -36,32 +35,22 @@ def run_of(folder: Path) -> Path | None:
 
 
 def facts_of(run: Path) -> Plain:
-    """The arguments of `write_card` that a finished run gives.
-
-    Raises:
-        DataError: if a file of the run cannot be read, or is not of the known form.
-    """
+    """The arguments of `card_text` that a finished run gives, if its files are as embedrun wrote them."""
     files = RunFiles(run)
-    try:
-        config = {key: value for key, value in files.config.items() if key != "schema"}
-        return {
-            **made_of(files),
-            "scores": files.results["scores"],
-            "baseline": files.results["baseline"],
-            "config_yaml": to_yaml(_published(config)),
-            "hub_ids": _hub_ids(),
-            "facts": _facts(config, files.results, files.environment),
-            "contamination": _contamination(files.contamination, staged=STAGES in files.environment),
-        }
-    except (KeyError, TypeError, AttributeError) as fault:
-        raise DataError(
-            f"{run}: its config.yaml, results.json, environment.json or contamination.json cannot be read "
-            f"({type(fault).__name__}: {fault}); export a copy of its model folder, whose card does without"
-        ) from fault
+    config = {key: value for key, value in files.config.items() if key != "schema"}
+    return {
+        **made_of(files),
+        "scores": files.results["scores"],
+        "baseline": files.results["baseline"],
+        "config_yaml": to_yaml(_published(config)),
+        "hub_ids": _hub_ids(),
+        "facts": _facts(config, files.results, files.environment),
+        "contamination": _contamination(files.contamination, staged=STAGES in files.environment),
+    }
 
 
 def made_of(run: RunFiles) -> Plain:
-    """Base model, data and papers of a run and of the trainings before it, as `write_card` takes them."""
+    """Base model, data and papers of a run and of the trainings before it, as `card_text` takes them."""
     stages = [*run.environment.get(STAGES, []), {"config": run.config, "data": run.data}]
     configs = [stage["config"] for stage in stages]
     data = [_dataset(config) for config in configs]

@@ -67,17 +67,7 @@ def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
     pairs: set[Pair] = set()
     sentences: set[str] = set()
     for rows in train:
-        texts, places = rows.distinct(list(rows.texts))
-        known = {place: text for place, text in enumerate(map(normalise, texts)) if text in wanted}
-        shared = np.zeros(len(texts), dtype=bool)  # (texts,)
-        shared[list(known)] = True
-        first, *others = places.values()  # (rows,) each
-        for view in places.values():
-            sentences.update(known[place] for place in np.unique(view[shared[view]]).tolist())
-        for other in others:
-            both = shared[first] & shared[other]  # (rows,)
-            each = zip(first[both].tolist(), other[both].tolist(), strict=True)
-            pairs.update(pair for a, b in each for pair in pairs_of((known[a], known[b])))
+        _add_seen(rows, wanted, pairs, sentences)
     return [
         Shared(
             pairs=np.array([not pairs.isdisjoint(pairs_of(row)) for row in rows], dtype=bool),
@@ -86,6 +76,21 @@ def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
         )
         for whole, rows in zip(evaluations, sets, strict=True)
     ]
+
+
+def _add_seen(rows: Rows, wanted: set[str], pairs: set[Pair], sentences: set[str]) -> None:
+    """Add the pairs and texts of training rows that have no other than `wanted` texts."""
+    texts, places = rows.distinct(list(rows.texts))
+    known = {place: text for place, text in enumerate(map(normalise, texts)) if text in wanted}
+    shared = np.zeros(len(texts), dtype=bool)  # (texts,)
+    shared[list(known)] = True
+    first, *others = places.values()  # (rows,) each
+    for view in places.values():
+        sentences.update(known[place] for place in np.unique(view[shared[view]]).tolist())
+    for other in others:
+        both = shared[first] & shared[other]  # (rows,)
+        each = zip(first[both].tolist(), other[both].tolist(), strict=True)
+        pairs.update(pair for a, b in each for pair in pairs_of((known[a], known[b])))
 
 
 @dataclass(frozen=True)
@@ -150,22 +155,33 @@ def table(sets: Sequence[Sequence[Line]], *, subsets: bool = False) -> str:
     cells = [["set", "split", "rows", "pair in training", "%", "a sentence in training", "%"]]
     shown = [line for set_ in sets for line in (set_ if subsets else set_[:1])]
     for line in (*shown, *totals(sets)):
-        cells.append([line.name if line.subset is None else f"  {line.subset}", line.split, f"{line.rows:,}"])
-        for count in (line.pairs, line.sentences):
-            known = count is not None
-            cells[-1] += [f"{count:,}", f"{100 * count / max(line.rows, 1):.1f}"] if known else ["-", "-"]
+        name = line.name if line.subset is None else f"  {line.subset}"
+        counts = [*_shown(line.pairs, line.rows), *_shown(line.sentences, line.rows)]
+        cells.append([name, line.split, f"{line.rows:,}", *counts])
     return aligned(cells, right=(2, 3, 4, 5, 6))
+
+
+def _shown(count: int | None, rows: int) -> tuple[str, str]:
+    """A number of rows, and its percentage."""
+    return ("-", "-") if count is None else (f"{count:,}", f"{100 * count / max(rows, 1):.1f}")
 
 
 def totals(sets: Sequence[Sequence[Line]]) -> list[Line]:
     """The sums of all sets of pairs and of all those of single texts, without subsets; no line for no set."""
-    found = []
-    for unit in ("pairs", "sentences"):
-        if alike := [first for first, *_ in sets if first.unit == unit]:
-            pairs = sum(line.seen for line in alike) if unit == "pairs" else None
-            rows, sentences = sum(line.rows for line in alike), sum(line.sentences for line in alike)
-            found.append(Line("total", "", None, rows, pairs, sentences))
-    return found
+    wholes = [first for first, *_ in sets]
+    by_unit = {unit: [line for line in wholes if line.unit == unit] for unit in ("pairs", "sentences")}
+    return [
+        Line(
+            name="total",
+            split="",
+            subset=None,
+            rows=sum(line.rows for line in alike),
+            pairs=sum(line.seen for line in alike) if unit == "pairs" else None,
+            sentences=sum(line.sentences for line in alike),
+        )
+        for unit, alike in by_unit.items()
+        if alike
+    ]
 
 
 def percent(part: int, whole: int) -> str:
@@ -179,7 +195,6 @@ _RULE = (
     "lower case; every run of characters other than letters and digits is one space; the order of the two "
     "texts of a pair does not matter; a row of one text is compared with every text that was seen"
 )
-_UNITS = ("pairs", "sentences")
 Scored = Mapping[str, Mapping[str, Rows]]  # rows of each task, by its own names for its sources
 
 
@@ -211,36 +226,37 @@ class Contamination:
         Such as `25.6 % of the test pairs of sts (4,825 of 18,850)`.
         """
         said = []
-        for task, sources in self.scored.items():
-            for unit in _UNITS:
-                sets = [rows for key, rows in sources.items() if self.shared[task][key].unit == unit]
-                seen, count = self._seen(task, unit), sum(map(len, sets))
-                if seen:
-                    splits = "/".join(dict.fromkeys(rows.split for rows in sets))
-                    name = sets[0].name if len(sets) == 1 else task
-                    share = percent(seen, count)
-                    said.append(f"{share} of the {splits} {unit} of {name} ({seen:,} of {count:,})")
+        for task, sets in self._lines().items():
+            for total in totals(sets):
+                alike = [first for first, *_ in sets if first.unit == total.unit]
+                splits = "/".join(dict.fromkeys(line.split for line in alike))
+                name = alike[0].name if len(alike) == 1 else task
+                share = f"{percent(total.seen, total.rows)} of the {splits} {total.unit} of {name}"
+                said += [f"{share} ({total.seen:,} of {total.rows:,})"] if total.seen else []
         return "; ".join(said) or None
 
     def data(self) -> Plain:
         """The whole table, for a JSON file."""
-        sets = [
-            {"task": task, **line.data()}
-            for task, sources in self.scored.items()
-            for key, rows in sources.items()
-            for line in lines(rows, self.shared[task][key])
-        ]
+        by_task = self._lines()
         seen = [{"name": rows.name, "split": rows.split, "rows": len(rows)} for rows in self.seen]
-        tasks = {}
-        for task, sources in self.scored.items():
-            units = {shared.unit for shared in self.shared[task].values()}
-            counts = {unit: self._seen(task, unit) for unit in _UNITS if unit in units}
-            tasks[task] = {"rows": sum(map(len, sources.values())), **counts}
-        return {"seen": seen, "tasks": tasks, "sets": sets}
+        tasks = {
+            task: {
+                "rows": sum(first.rows for first, *_ in sets),
+                **{total.unit: total.seen for total in totals(sets)},
+            }
+            for task, sets in by_task.items()
+        }
+        every = [
+            {"task": task, **line.data()} for task, sets in by_task.items() for set_ in sets for line in set_
+        ]
+        return {"seen": seen, "tasks": tasks, "sets": every}
 
-    def _seen(self, task: str, unit: str) -> int:
-        """Seen rows of a task, of those that are of a unit."""
-        return sum(int(shared.rows.sum()) for shared in self.shared[task].values() if shared.unit == unit)
+    def _lines(self) -> dict[str, list[list[Line]]]:
+        """What `lines` gives for each source, by task."""
+        return {
+            task: [lines(rows, self.shared[task][key]) for key, rows in sources.items()]
+            for task, sources in self.scored.items()
+        }
 
 
 def of_run(seen: Sequence[Rows], test: Scored, dev: Scored) -> tuple[Contamination, Contamination]:
@@ -253,28 +269,16 @@ def of_run(seen: Sequence[Rows], test: Scored, dev: Scored) -> tuple[Contaminati
     return Contamination.find(seen, {**test, **dev}), Contamination.find(selecting, test)
 
 
-def report(training: Contamination, selection: Contamination | None = None) -> Plain:
-    """The content of `contamination.json`; `selection` compares the test rows with the dev rows."""
-    tables = {"training": training.data()}
-    if selection is not None:
-        tables["selection"] = selection.data()
-    return {"schema": 1, "rule": _RULE, **tables}
-
-
 def tell(folder: Path, training: Contamination, selection: Contamination | None = None) -> None:
-    """Write `contamination.json` into a run directory, and report seen rows, if any."""
-    write_atomically(folder / CONTAMINATION_FILE, to_json(report(training, selection)))
-    for remark in remarks(training, selection):
-        say_and_log(remark)
+    """Write `contamination.json` into a run directory, and report seen rows, if any.
 
-
-def remarks(training: Contamination, selection: Contamination | None = None) -> list[str]:
-    """A line for the person where rows were seen, a warning if they were trained on."""
-    said = []
+    `selection` compares the test rows with the dev rows.
+    """
+    tables = {"training": training} if selection is None else {"training": training, "selection": selection}
+    data = {name: shared.data() for name, shared in tables.items()}
+    write_atomically(folder / CONTAMINATION_FILE, to_json({"schema": 1, "rule": _RULE, **data}))
+    where = f"see {CONTAMINATION_FILE}"
     if summary := training.summary():
-        said.append(f"warning: {summary} are in the training data; see {CONTAMINATION_FILE}")
+        say_and_log(f"warning: {summary} are in the training data; {where}")
     if selection is not None and (summary := selection.summary()):
-        said.append(
-            f"note: {summary} are in the dev data, which selects the checkpoint; see {CONTAMINATION_FILE}"
-        )
-    return said
+        say_and_log(f"note: {summary} are in the dev data, which selects the checkpoint; {where}")

@@ -8,11 +8,15 @@ from functools import cache, partial
 from pathlib import Path
 
 from embedrun.backbone.files import base_of, commit_of, locate
+from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
 from embedrun.dataset import DataSet, remark_on
+from embedrun.dataset.named import unreadable
 from embedrun.dataset.split import hold_out
 from embedrun.errors import ConfigError, DataError
+from embedrun.evaluation.scores import Task
 from embedrun.experiment import scoring
+from embedrun.experiment.losses import group_of
 from embedrun.experiment.plan import (
     EvaluatePlan,
     TrainPlan,
@@ -51,12 +55,51 @@ def of_models(config: BackboneConfig, teachers: Sequence[TeacherConfig] | None) 
         DataError: if there is no such model.
         ConfigError: for a revision of a local folder.
     """
-    named = [] if config.name is None else [(config.name, config.revision)]
-    named += [(teacher.name, teacher.revision) for teacher in teachers or ()]
     return {
         f"{MODEL}{name}" + ("" if revision is None else f"@{revision}"): _of(locate(name, revision))
-        for name, revision in dict.fromkeys(named)
+        for name, revision in dict.fromkeys(_named(config, teachers).values())
     }
+
+
+def _named(
+    config: BackboneConfig, teachers: Sequence[TeacherConfig] | None
+) -> dict[str, tuple[str, str | None]]:
+    """Name and revision of each model that has a name, by what begins a message of it."""
+    named = {"": (config.name, config.revision)}
+    for place, teacher in enumerate(teachers or ()):
+        named[f"training.teachers[{place}]: "] = teacher.name, teacher.revision
+    return {start: (name, revision) for start, (name, revision) in named.items() if name is not None}
+
+
+def check_places(
+    splits: Sequence[tuple[DataSet, str]],
+    tasks: Mapping[str, Task],
+    config: BackboneConfig,
+    teachers: Sequence[TeacherConfig] | None,
+    store: Store,
+) -> None:
+    """Refuse, all together, splits, what tasks bring with them, and models that are missing.
+
+    Raises:
+        DataError: with everything that is missing.
+        ConfigError: for a revision of a local folder, or more layers than the model has.
+    """
+    problems = unreadable(splits, store) + scoring.lacking(tasks)
+    for start, (name, revision) in _named(config, teachers).items():
+        try:
+            locate(name, revision)
+        except DataError as fault:
+            # The advice behind the first sentence is of the backbone.
+            problems += [start + problem.split(". ")[0] if start else problem for problem in fault.problems]
+    if problems:
+        raise DataError(problems)
+    if config.layers is not None:
+        shape_of(config)  # refuses more than the model has
+
+
+def seen_rows(plan: TrainPlan | EvaluatePlan, store: Store) -> list[Rows]:
+    """The rows that the model had seen before: of `evaluation.contamination`."""
+    return [] if plan.seen is None else [plan.seen.read("train", store)]
 
 
 def digest(folder: Path) -> str:
@@ -75,9 +118,6 @@ def _of(folder: Path) -> str:
     return own if base is None else f"{own} on {_of(base)}"
 
 
-_GROUPS = ("training", "backbone")  # of a configuration that has not been checked
-
-
 class Fingerprints:
     """Reads each choice of data, and each of models, once.
 
@@ -91,8 +131,7 @@ class Fingerprints:
     def of(self, command: str, plain: Plain) -> dict[str, str]:
         """By split, model and code; without what is missing or faulty, which the run reports."""
         plan = cache(partial(plan_evaluate if command == "evaluate" else plan_train, plain))
-        groups = {name: plain[name] if isinstance(plain.get(name), Mapping) else {} for name in _GROUPS}
-        training, backbone = groups.values()
+        training, backbone = group_of(plain, "training"), group_of(plain, "backbone")
         rows = [*map(plain.get, ("dataset", "evaluation", "data_dir"))]
         rows += map(training.get, ("dev", "dev_tasks"))
         models = [*map(backbone.get, ("name", "revision")), *map(plain.get, ("model", "revision"))]
@@ -127,7 +166,7 @@ def _models(plan: TrainPlan | EvaluatePlan) -> dict[str, str]:
 
 def _rows(plan: TrainPlan | EvaluatePlan) -> dict[str, str]:
     store, evaluation = Store.find(plan.config.data_dir), plan.config.evaluation
-    seen = [] if plan.seen is None else [plan.seen.read("train", store)]
+    seen = seen_rows(plan, store)
     if isinstance(plan, EvaluatePlan):
         test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
         return scoring.fingerprints_of(seen) | test.fingerprints()

@@ -7,17 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from embedrun import backbone, gpu, plot
-from embedrun.backbone.shape import shape_of
+from embedrun import gpu, plot
 from embedrun.console import say
-from embedrun.dataset import named
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import flatten, spread
 from embedrun.evaluation.scores import Sampled, Scores, Task
-from embedrun.experiment import notices, scoring
+from embedrun.experiment import data, notices, scoring
 from embedrun.experiment.contamination import Contamination, tell
-from embedrun.experiment.data import of_models, skip_warning, skipped_in, write_skipped
 from embedrun.experiment.outcome import open_run_directory
 from embedrun.experiment.plan import EvaluatePlan, plan_evaluate
 from embedrun.experiment.scoring import Kept, finite_intervals
@@ -54,17 +51,20 @@ def run(
     if resumed is not None:
         search.same_config(resumed, plain)
     store = Store.find(config.data_dir)
-    _check_places(plan, store)
+    splits = scoring.splits_of(plan.tasks, plan.dataset)
+    splits += [] if plan.seen is None else [(plan.seen, "train")]
+    model = notices.model_of(config)
+    data.check_places(splits, plan.tasks, model, None, store)
     scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation)
-    seen = [] if plan.seen is None else [plan.seen.read("train", store)]
+    seen = data.seen_rows(plan, store)
     shared = Contamination.find(seen, scorer.rows) if seen else None
     if shared is not None:
         scorer = scorer.without(shared.clean())
-    skipped = skipped_in([*seen, *scorer.every_rows()])
-    data = scoring.fingerprints_of(seen) | scorer.fingerprints() | code_of(plain)
-    data |= of_models(notices.model_of(config), None) | hub.commit_of(config.dataset)
+    skipped = data.skipped_in([*seen, *scorer.every_rows()])
+    read = scoring.fingerprints_of(seen) | scorer.fingerprints() | code_of(plain)
+    read |= data.of_models(model, None) | hub.commit_of(config.dataset)
     if resumed is not None:
-        search.same_data(resumed, data)
+        search.same_data(resumed, read)
     compute = gpu.start(config.gpu)
 
     def open_run() -> Run:
@@ -73,7 +73,7 @@ def run(
     with open_run_directory(open_run) as directory_of_run:
         started, folder = time.monotonic(), directory_of_run.path
         if resumed is None:
-            directory_of_run.start(plain, overrides, describe(data), choices)
+            directory_of_run.start(plain, overrides, describe(read), choices)
         else:
             directory_of_run.go_on()
         encoder = _encoder(plan, encodes_only=compute.device.type == "cpu").to(compute.device)
@@ -85,8 +85,8 @@ def run(
         notices.tell(config, overrides, encoder.backbone.declared)
         if shared is not None:
             tell(folder, shared)
-        write_skipped(skipped, folder)
-        if warning := skip_warning(skipped):
+        data.write_skipped(skipped, folder)
+        if warning := data.skip_warning(skipped):
             say(f"warning: {warning}")
         scored = scorer.score(encoder, "score", kept=Kept(folder))
         main = scoring.main_score(scored, {})
@@ -120,21 +120,6 @@ def _encoder(plan: EvaluatePlan, *, encodes_only: bool) -> Encoder:
     encoder.score_at(config.evaluation.max_length)
     encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
     return encoder
-
-
-def _check_places(plan: EvaluatePlan, store: Store) -> None:
-    """Refuse, all together, data and models that the evaluation needs and that are missing (DataError)."""
-    splits = scoring.splits_of(plan.tasks, plan.dataset)
-    splits += [] if plan.seen is None else [(plan.seen, "train")]
-    problems = named.unreadable(splits, store) + scoring.lacking(plan.tasks)
-    try:
-        backbone.locate(plan.config.model, plan.config.revision)
-    except DataError as fault:
-        problems = fault.problems + problems
-    if problems:
-        raise DataError(problems)
-    if plan.config.layers is not None:
-        shape_of(notices.model_of(plan.config))  # refuses more than the model has
 
 
 _SPREAD = 1e-5  # samples that differ by less, relative to their numbers, differ by rounding alone

@@ -85,21 +85,27 @@ class Losses:
         return {key: chosen for key, chosen in every.items() if chosen is not None}
 
 
+def group_of(plain: Plain, name: str) -> Plain:
+    """A group of a configuration that has not been checked; empty where it is none."""
+    group = plain.get(name)
+    return group if isinstance(group, Mapping) else {}
+
+
 def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Losses:
     """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set.
 
     `dataset` is None where it is faulty itself.
     """
-    losses = Losses(score_range=None if dataset is None else score_range_of(dataset))
-    loss, training = plain.get("loss"), plain.get("training")
-    by_key = loss.get("terms") if isinstance(loss, Mapping) else None
-    if not isinstance(by_key, Mapping):
-        return losses  # the schema check has reported it
-    training = training if isinstance(training, Mapping) else {}
+    training = group_of(plain, "training")
     teachers = training.get("teachers")
     count = len(teachers) if isinstance(teachers, list) else 0
+    planner = _Planner(checker, dataset, count)
+    losses = planner.losses
+    by_key = group_of(plain, "loss").get("terms")
+    if not isinstance(by_key, Mapping):
+        return losses  # the schema check has reported it
     for key, options in by_key.items():
-        _plan_term(checker, losses, str(key), options, dataset, count)
+        planner.add(str(key), options)
     if not losses.terms and not checker.problems:
         checker.problems.append("loss.terms: no term has a weight above 0; choose loss=angle")
     rows = training.get("batch_size")
@@ -113,101 +119,108 @@ def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Loss
     return losses
 
 
-def _plan_term(
-    checker: Checker, losses: Losses, key: str, options: object, dataset: DataSet | None, teachers: int
-) -> None:
-    path = f"loss.terms.{key}"
-    if not isinstance(options, Mapping):
-        checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
-        return
-    weight = options.get("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-        checker.problems.append(f"{path}.weight: must be a finite number at least 0, got {weight!r}")
-        return
+class _Planner:
+    """Adds the terms of a mix to `losses`, one by one; `teachers` is how many there are."""
+
+    def __init__(self, checker: Checker, dataset: DataSet | None, teachers: int) -> None:
+        self._checker, self._dataset, self._teachers = checker, dataset, teachers
+        self.losses = Losses(score_range=None if dataset is None else score_range_of(dataset))
+
+    def add(self, key: str, options: object) -> None:
+        """Build a term, and note what is wrong with it."""
+        path = f"loss.terms.{key}"
+        if not isinstance(options, Mapping):
+            self._checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
+            return
+        if fault := _fault(key, options.get("weight", 1.0)):
+            self._checker.problems.append(f"{path}{fault}")
+            return
+        name, has_weight = options.get("name", key), options.get("weight", 1.0) > 0
+        if not self._teachers and _learns_from_teachers(name):
+            self._checker.problems += [f"{path}: {_NO_TEACHER}"] if has_weight else []
+            return
+        term_options = without(options, *_COMMON)
+        is_open = self._is_open(term_options)
+        if is_open:
+            term_options = without(term_options, _BOUND)
+        # The counts alone, until the models are there.
+        known = {"dim": 1, "teacher_dims": (1,) * self._teachers}
+        term: Term | None = build(self._checker, "loss", name, term_options, path, given=known)
+        ways = term and self._ways(path, term, options.get("views"))
+        if term is None or ways is None or not has_weight:
+            return
+        self.losses.terms[key], self.losses.ways[key] = term, ways
+        self.losses.unbounded.extend([key] if is_open else [])
+        self._fit(key, named=options.get("views") or ())
+
+    def _is_open(self, options: Plain) -> bool:
+        """Whether the bound of the positives is asked for once the scores are read, to name their range."""
+        is_given = options.get(_BOUND, ...) is not None
+        return not is_given and (self._dataset is None or has_own_scale(self._dataset))
+
+    def _ways(self, path: str, term: Term, views: object) -> dict[str, Pass] | None:
+        """How the views of a term go through the encoder; None where its `views` are faulty."""
+        if views is not None and not isinstance(views, Mapping):
+            self._checker.problems.append(f"{path}.views: expected a mapping by view, got {views!r}")
+            return None
+        there = () if self._dataset is None else views_of(self._dataset)
+        start = f"{path}."
+        try:
+            ways = terms.passes(term, views)
+            start = f"{path}: "
+            return terms.with_negatives(term, ways, len(numbered_negatives(there)))
+        except ValueError as faults:
+            self._checker.problems += [f"{start}{fault}" for fault in str(faults).splitlines()]
+            return None
+
+    def _fit(self, key: str, named: Container[str]) -> None:
+        """Note what the term reads, and what of that the data set lacks; `named` views must be there."""
+        losses, dataset = self.losses, self._dataset
+        if dataset is None:
+            return
+        there = views_of(dataset)
+        ways, reads = losses.ways[key], needs(losses.terms[key])
+        wanted = [*reads.views, *(name for name in reads.optional_views if name in named)]
+        lacking = [ways[name].view for name in wanted if name in ways and ways[name].view not in there]
+        losses.passes.update(used(ways, there))
+        for name in (*reads.targets, *reads.optional_targets):
+            target, is_needed = source(name, ways), name in reads.targets
+            if target.endswith(TEACHER):
+                self._teach(key, target.removesuffix(TEACHER), is_needed=is_needed)
+            elif target in dataset.targets:
+                losses.targets.extend([target] if target not in losses.targets else [])
+            elif is_needed and not target.endswith(IDENTITY):
+                lacking.append(target)
+        if lacking:
+            has = ", ".join([*there, *dataset.targets])
+            self._checker.problems.append(
+                f"loss.terms.{key}: needs {', '.join(dict.fromkeys(lacking))}, which "
+                f"dataset={family_name(dataset)} does not give (it gives {has}); choose another loss or "
+                "another dataset"
+            )
+
+    def _teach(self, key: str, view: str, *, is_needed: bool) -> None:
+        """Note a view whose texts the teachers encode."""
+        losses = self.losses
+        if not self._teachers:
+            self._checker.problems += [f"loss.terms.{key}: {_NO_TEACHER}"] if is_needed else []
+        elif view not in losses.taught and any(way.view == view for way in losses.passes.values()):
+            losses.taught.append(view)
+
+
+def _fault(key: str, weight: object) -> str | None:
+    """What is wrong with a term, whichever it is, to stand behind its path."""
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < math.inf:
+        return f".weight: must be a finite number at least 0, got {weight!r}"
     if _KEY.fullmatch(key) is None or hasattr(ModuleDict, key):
-        checker.problems.append(f"{path}: not a name for a term; give another key, with name: for the term")
-        return
-    name = options.get("name", key)
-    if not teachers and _learns_from_teachers(name):
-        checker.problems += [f"{path}: {_NO_TEACHER}"] if weight else []
-        return
-    known = {"dim": 1, "teacher_dims": (1,) * teachers}  # the counts alone, until the models are there
-    term_options = without(options, *_COMMON)
-    # Asked for once the scores are read, so that their range can be named.
-    is_open = term_options.get(_BOUND, ...) is None and (dataset is None or has_own_scale(dataset))
-    if is_open:
-        term_options = without(term_options, _BOUND)
-    term: Term | None = build(checker, "loss", name, term_options, path, given=known)
-    if term is None:
-        return
-    views = () if dataset is None else views_of(dataset)
-    ways = _ways(checker, path, term, options.get("views"), len(numbered_negatives(views)))
-    if ways is None or weight == 0:
-        return
-    losses.terms[key], losses.ways[key] = term, ways
-    losses.unbounded.extend([key] if is_open else [])
-    if dataset is not None:
-        _fit(checker, losses, path, key, dataset, teachers, named=options.get("views") or ())
+        return ": not a name for a term; give another key, with name: for the term"
+    return None
 
 
 def _learns_from_teachers(name: object) -> bool:
     if not isinstance(name, str) or name not in family.names("loss"):
         return False
     return "teacher_dims" in inspect.signature(family.find("loss", name).__init__).parameters
-
-
-def _ways(checker: Checker, path: str, term: Term, views: object, negatives: int) -> dict[str, Pass] | None:
-    if views is not None and not isinstance(views, Mapping):
-        checker.problems.append(f"{path}.views: expected a mapping by view, got {views!r}")
-        return None
-    start = f"{path}."
-    try:
-        ways = terms.passes(term, views)
-        start = f"{path}: "
-        return terms.with_negatives(term, ways, negatives)
-    except ValueError as faults:
-        checker.problems += [f"{start}{fault}" for fault in str(faults).splitlines()]
-        return None
-
-
-def _fit(
-    checker: Checker,
-    losses: Losses,
-    path: str,
-    key: str,
-    dataset: DataSet,
-    teachers: int,
-    named: Container[str],
-) -> None:
-    """Note what the term reads, and what of it the data set does not give; `named` views must be there."""
-    ways, there, reads = losses.ways[key], views_of(dataset), needs(losses.terms[key])
-    wanted = [*reads.views, *(name for name in reads.optional_views if name in named)]
-    lacking = [ways[name].view for name in wanted if name in ways and ways[name].view not in there]
-    losses.passes.update(used(ways, there))
-    for name in (*reads.targets, *reads.optional_targets):
-        target = source(name, ways)
-        if target.endswith(IDENTITY):
-            continue
-        if target.endswith(TEACHER):
-            _teach(checker, losses, path, target.removesuffix(TEACHER), name in reads.targets, teachers)
-        elif target in dataset.targets:
-            losses.targets.extend([target] if target not in losses.targets else [])
-        elif name in reads.targets:
-            lacking.append(target)
-    if lacking:
-        has = ", ".join([*there, *dataset.targets])
-        checker.problems.append(
-            f"{path}: needs {', '.join(dict.fromkeys(lacking))}, which dataset={family_name(dataset)} does "
-            f"not give (it gives {has}); choose another loss or another dataset"
-        )
-
-
-def _teach(checker: Checker, losses: Losses, path: str, view: str, needed: bool, teachers: int) -> None:
-    if not teachers:
-        if needed:
-            checker.problems.append(f"{path}: {_NO_TEACHER}")
-    elif view not in losses.taught and any(way.view == view for way in losses.passes.values()):
-        losses.taught.append(view)
 
 
 _NLI = ("entailment", "neutral", "contradiction")
@@ -312,12 +325,11 @@ def tell_first_step(losses: Losses, values: Mapping[str, Tensor | float]) -> Non
         key: "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %" for key, share in shares.items()
     }
     say_and_log(f"gradient at the first step: {', '.join(map(' '.join, texts.items()))}")
-    for key, share in shares.items():
-        if share < 0.01:
-            say_and_log(
-                f"warning: loss.terms.{key}: {texts[key]} of the gradient at the first step, as if the mix "
-                f"were without it; raise loss.terms.{key}.weight, or leave the term out"
-            )
+    for key in [key for key, share in shares.items() if share < 0.01]:
+        say_and_log(
+            f"warning: loss.terms.{key}: {texts[key]} of the gradient at the first step, as if the mix "
+            f"were without it; raise loss.terms.{key}.weight, or leave the term out"
+        )
 
 
 def idle(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -341,13 +353,10 @@ def idle(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def sources(losses: Losses) -> list[str]:
     """The papers behind the losses, each once, as the classes of the terms cite them."""
-    cited = []
-    for term in losses.terms.values():
-        text = " ".join((inspect.getdoc(type(term)) or "").split())
-        # Up to the end of the sentence or its first half; a full stop after `Eq` ends neither.
-        found = re.search(r"Source: (.+?)(?:;|(?<!\bal)(?<!Eq)(?<!Sec)\.)(?= |$)", text)
-        cited += [found[1]] if found else []
-    return list(dict.fromkeys(cited))
+    # Up to the end of the sentence or its first half; a full stop after `Eq` ends neither.
+    cited = re.compile(r"Source: (.+?)(?:;|(?<!\bal)(?<!Eq)(?<!Sec)\.)(?= |$)")
+    found = [cited.search(" ".join(text.split())) for text in _cited(losses)]
+    return list(dict.fromkeys(match[1] for match in found if match))
 
 
 def papers(losses: Losses) -> list[str]:
@@ -357,11 +366,15 @@ def papers(losses: Losses) -> list[str]:
     """
     text = files("embedrun.loss").joinpath("papers.bib").read_text(encoding="utf-8")
     entries = {found[2]: found[1] for found in re.finditer(r"^(@\w+\{(\w+),\n.+?^\})$", text, re.M | re.S)}
-    named = []
-    for term in losses.terms.values():
-        said = re.search(r"^Source: .+?(?=\n\s*\n|\Z)", inspect.getdoc(type(term)) or "", re.M | re.S)
-        named += re.findall(r"\((\w+)\)", said[0]) if said else []
+    named = re.findall(r"\((\w+)\)", "\n".join(_cited(losses)))
     return [entries[name] for name in dict.fromkeys(named) if name in entries]
+
+
+def _cited(losses: Losses) -> list[str]:
+    """The paragraphs in which the classes of the terms name their sources."""
+    docs = [inspect.getdoc(type(term)) or "" for term in losses.terms.values()]
+    found = [re.search(r"^Source: .+?(?=\n\s*\n|\Z)", doc, re.M | re.S) for doc in docs]
+    return [match[0] for match in found if match]
 
 
 def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:

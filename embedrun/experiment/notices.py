@@ -1,6 +1,6 @@
 """Where a run departs from what the files of its model say."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.shape import shape_of
@@ -27,17 +27,19 @@ def notices(
         DataError: if the model is here and its files are faulty.
     """
     backbone = config.backbone if isinstance(config, TrainConfig) else model_of(config)
-    if declared is None and backbone.scratch is None and (shape := shape_of(backbone)) is not None:
-        declared = shape.declared
-    if declared is None or backbone.scratch is not None:
+    if backbone.scratch is not None:
         return []
-    lines = [*_pooling(config.pooling, declared), *_lengths(config, declared)]
-    prompt = declared.prompt and declared.prompt.template
-    given = {"backbone.prompt": backbone.prompt, "evaluation.prompt": config.evaluation.prompt}
-    for option, text in given.items():
-        if text is not None and prompt not in (None, text):
-            does = "uses none" if text == PLACE else f"uses {text!r}"
-            lines.append(("prompt", f"the prompt {prompt!r}", does, [option], f"{option}=null {_TAKES}"))
+    if declared is None and (shape := shape_of(backbone)) is not None:
+        declared = shape.declared
+    if declared is None:
+        return []
+    prompts = {"backbone.prompt": backbone.prompt, "evaluation.prompt": config.evaluation.prompt}
+    lines = [
+        *_pooling(config.pooling, declared),
+        *_normalize(config.pooling.normalize, declared),
+        *_lengths(config, declared),
+        *_prompts(prompts, declared),
+    ]
     return [
         f"{backbone.name} declares {states} ({declared.files[what]}); this run {does}"
         f"{_decided(overrides, options)}: {next_step}"
@@ -74,27 +76,46 @@ def taken(pooling: PoolingConfig, declared: Declared | None) -> str:
 
 # What is declared, how, what the run does, the options that decide that, and what to type instead.
 _Line = tuple[str, str, str, list[str], str]
+_SCALES = {  # what the model declares and what the run does, by `pooling.normalize`
+    True: ("vectors of any length", "scales them to length 1"),
+    False: ("vectors of length 1", "leaves their length"),
+}
+
+
+def _of_option(what: str, states: str, does: str, option: str) -> _Line:
+    """A line of one option, which null leaves to the model."""
+    return what, states, does, [option], f"{option}=null {_TAKES}"
 
 
 def _pooling(pooling: PoolingConfig, declared: Declared) -> list[_Line]:
-    lines: list[_Line] = []
     # A head that only training has is gone when the model is used.
     used = "cls" if pooling.name == HEAD and not pooling.keep_head else pooling.name
-    if declared.pooling not in (None, pooling.name, used) and pooling.name != "auto":
-        next_step = f"pooling=auto {_TAKES}"
-        if declared.pooling not in POOLINGS:
-            next_step = "embedrun does not have what the model declares"
-        elif declared.foreign:  # auto would be refused
-            next_step = f"pooling={declared.pooling} takes the pooling that the model declares"
-        does, options = f"uses {pooling.name}", ["pooling", "pooling.name"]
-        lines.append(("pooling", f"{declared.pooling} pooling", does, options, next_step))
-    option = "pooling.normalize"
-    if pooling.normalize is not None and declared.normalize not in (None, pooling.normalize):
-        states, does = ("vectors of any length", "scales them to length 1")
-        if not pooling.normalize:
-            states, does = ("vectors of length 1", "leaves their length")
-        lines.append(("normalize", states, does, [option], f"{option}=null {_TAKES}"))
-    return lines
+    if pooling.name == "auto" or declared.pooling in (None, pooling.name, used):
+        return []
+    next_step = f"pooling=auto {_TAKES}"
+    if declared.pooling not in POOLINGS:
+        next_step = "embedrun does not have what the model declares"
+    elif declared.foreign:  # auto would be refused
+        next_step = f"pooling={declared.pooling} takes the pooling that the model declares"
+    options = ["pooling", "pooling.name"]
+    return [("pooling", f"{declared.pooling} pooling", f"uses {pooling.name}", options, next_step)]
+
+
+def _normalize(scales: bool | None, declared: Declared) -> list[_Line]:
+    if scales is None or declared.normalize in (None, scales):
+        return []
+    return [_of_option("normalize", *_SCALES[scales], "pooling.normalize")]
+
+
+def _prompts(prompts: Mapping[str, str | None], declared: Declared) -> list[_Line]:
+    """A line for each prompt, by its option, that departs."""
+    states = declared.prompt and declared.prompt.template
+    does = {PLACE: "uses none"}
+    return [
+        _of_option("prompt", f"the prompt {states!r}", does.get(template, f"uses {template!r}"), option)
+        for option, template in prompts.items()
+        if states is not None and template not in (None, states)
+    ]
 
 
 def _lengths(config: TrainConfig | EvaluateConfig, declared: Declared) -> list[_Line]:
@@ -104,14 +125,9 @@ def _lengths(config: TrainConfig | EvaluateConfig, declared: Declared) -> list[_
         lengths = {"backbone.max_length": config.backbone.max_length, **lengths}
     elif config.max_length is not None:
         lengths = {"max_length": config.max_length}
+    states = f"texts of {declared.max_length} tokens"
     return [
-        (
-            "max_length",
-            f"texts of {declared.max_length} tokens",
-            f"{_READS[option]} {tokens}",
-            [option],
-            f"{option}=null {_TAKES}",
-        )
+        _of_option("max_length", states, f"{_READS[option]} {tokens}", option)
         for option, tokens in lengths.items()
         if declared.max_length and tokens not in (None, declared.max_length)
     ]

@@ -17,7 +17,7 @@ from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import Task, key_space, pieces
 from embedrun.experiment import scoring
-from embedrun.experiment.losses import Losses, plan_losses
+from embedrun.experiment.losses import Losses, group_of, plan_losses
 from embedrun.experiment.scoring import OWN
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
@@ -29,12 +29,9 @@ from embedrun.runs.directory import check_name
 from embedrun.training import gradient, processes, step
 
 
-def plan_seen(checker: Checker, evaluation: object) -> DataSet | None:
-    """The data set of `evaluation.contamination`, or None; notes what is wrong with it.
-
-    `evaluation` is that group of the composed configuration.
-    """
-    word = evaluation.get("contamination") if isinstance(evaluation, Mapping) else None
+def plan_seen(checker: Checker, plain: Plain) -> DataSet | None:
+    """The data set of `evaluation.contamination`, or None; notes what is wrong with it."""
+    word = group_of(plain, "evaluation").get("contamination")
     if not isinstance(word, str):
         return None  # the schema check has reported it
     try:
@@ -55,9 +52,8 @@ def plan_tasks(
     checker: Checker,
     tasks: object,
     dataset: DataSet | None,
-    where: str = "evaluation.tasks",
-    *,
-    beside: Mapping[str, Task] | None = None,
+    where: str,
+    beside: Mapping[str, Task],
 ) -> dict[str, Task]:
     """The evaluation tasks by name; notes what is wrong with them.
 
@@ -75,21 +71,23 @@ def plan_tasks(
         if not isinstance(options, Mapping):
             checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
             continue
-        task: Task | None = build(
-            checker, "evaluation", options.get("name", key), without(options, "name"), path
-        )
+        task = build(checker, "evaluation", options.get("name", key), without(options, "name"), path)
         if task is not None:
             built[key] = task
-            if any(source.dataset is None for source in task.sources().values()):
-                _check_splits(checker, path, dataset, task)
+            _check_splits(checker, path, dataset, task)
+    _check_keys(checker, {**beside, **{f"{where}.{key}": task for key, task in built.items()}})
+    return built
+
+
+def _check_keys(checker: Checker, tasks: Mapping[str, Task]) -> None:
+    """Note tasks, by path, whose scores have the keys of another."""
     taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
-    for path, task in {**(beside or {}), **{f"{where}.{key}": task for key, task in built.items()}}.items():
+    for path, task in tasks.items():
         others = [taken.setdefault((key_space(task), piece), path) for piece in pieces(task)]
         if clash := next((other for other in others if other != path), None):
             checker.problems.append(
                 f"{path}: gives its scores the keys of {clash}; evaluate them in two runs"
             )
-    return built
 
 
 def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> dict[str, Task]:
@@ -99,7 +97,7 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
     others. `tasks` are options by name, as composed; `dataset` is the run's own.
     """
     beside = {"the data set's own dev split": Heldout(split="dev")}
-    built = plan_tasks(checker, tasks, dataset, _DEV_TASKS, beside=beside)
+    built = plan_tasks(checker, tasks, dataset, _DEV_TASKS, beside)
     for name, task in built.items():
         splits = {source.split for source in task.sources().values()}
         if not splits or ("test" in splits and family_name(task) not in _WITH_DEV_SCORES):
@@ -112,25 +110,23 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
 
 
 def _check_splits(checker: Checker, path: str, dataset: DataSet | None, task: Task) -> None:
-    """Note a split of the run's own data set that is not there, or has no scores."""
-    if dataset is None:
+    """Note a split of the run's own data set that the task scores and that is not there, or has no scores."""
+    splits = {source.split for source in task.sources().values() if source.dataset is None}
+    if splits and dataset is None:
         if not any(problem.startswith("dataset") for problem in checker.problems):
             checker.problems.append(f"{path}: scores the data set's own split; choose dataset=...")
         return
-    name = family_name(dataset)
-    for split in {source.split for source in task.sources().values() if source.dataset is None}:
+    for split in splits:
+        assert dataset is not None
         if split not in dataset.splits:
-            others = [
-                other for other in ("test", "dev") if other in dataset.splits and graded(dataset, other)
-            ]
-            next_step = f"{path}.split={others[0]}" if others else "evaluation=sts"
+            scored = [f"{path}.split={other}" for other in ("test", "dev") if graded(dataset, other)]
             checker.problems.append(
-                f"{path}: dataset={name} has no {split} split (it has: {', '.join(dataset.splits)}); choose "
-                f"{next_step}"
+                f"{path}: dataset={family_name(dataset)} has no {split} split (it has: "
+                f"{', '.join(dataset.splits)}); choose {next(iter(scored), 'evaluation=sts')}"
             )
         elif not graded(dataset, split):
             checker.problems.append(
-                f"{path}: dataset={name} has no score to compare with; choose evaluation=sts"
+                f"{path}: dataset={family_name(dataset)} has no score to compare with; choose evaluation=sts"
             )
 
 
@@ -151,11 +147,11 @@ def cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
         )
     if scratch is not None:
         checker.problems += shape_problems(scratch)
-    if scratch is not None and backbone.max_length is not None and backbone.max_length > scratch.positions:
-        checker.problems.append(
-            f"backbone.max_length: must be at most backbone.scratch.positions ({scratch.positions}), "
-            f"got {backbone.max_length}"
-        )
+        if (backbone.max_length or 0) > scratch.positions:
+            checker.problems.append(
+                f"backbone.max_length: must be at most backbone.scratch.positions ({scratch.positions}), "
+                f"got {backbone.max_length}"
+            )
 
 
 def _check_training(checker: Checker, config: TrainConfig) -> None:
@@ -260,15 +256,13 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
     config = checker.build(TrainConfig, plain)
     dataset = plan_dataset(checker, plain.get("dataset"))
     losses = plan_losses(checker, plain, dataset)
-    tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
+    tasks, seen = _plan_scoring(checker, plain, dataset)
     if OWN in tasks:
         checker.problems.append(
             f"evaluation.tasks.{OWN}: the score that selects the checkpoint has this name; choose another"
         )
-    dev_tasks = plan_dev_tasks(checker, _of(plain, "training", "dev_tasks"), dataset)
-    seen = plan_seen(checker, plain.get("evaluation"))
-    check_prompts(checker, plain, None if dataset is None else views_of(dataset))
-    _name(checker, plain.get("name"))
+    dev_tasks = plan_dev_tasks(checker, group_of(plain, "training").get("dev_tasks"), dataset)
+    _check_name(checker, plain.get("name"))
     if config is not None:
         cross_check(checker, config, here=here)
     if config is None or dataset is None:
@@ -322,43 +316,56 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
     """
     checker = Checker()
     config = checker.build(EvaluateConfig, plain)
-    dataset = plan_dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
-    tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
-    seen = plan_seen(checker, plain.get("evaluation"))
-    check_prompts(checker, plain, None if dataset is None else views_of(dataset))
+    dataset = plan_dataset(checker, plain.get("dataset"))
+    tasks, seen = _plan_scoring(checker, plain, dataset)
     if not tasks and not checker.problems:
         checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
     read = [source.dataset for task in tasks.values() for source in task.sources().values()]
     if dataset is not None and not checker.problems and None not in read:
         name = family_name(dataset)
         checker.problems.append(f"dataset={name}: no task reads it; choose evaluation=heldout, which does")
-    _name(checker, plain.get("name"))
+    _check_name(checker, plain.get("name"))
     if config is not None:
-        checker.problems += pooling_problems(config.pooling)
-        checker.problems += layers.dropped(config.layers, config.pooling, "layers")
-        if config.pooling.name == "cls_mlp":
-            checker.problems.append(
-                "pooling.name: cls_mlp is for training; choose pooling=auto, which uses the head of a model "
-                "that has kept it, or pooling=cls"
-            )
-        both = {config.max_length, config.evaluation.max_length} - {None}
-        if len(both) > 1:
-            checker.problems.append(
-                f"max_length: {config.max_length} is short for evaluation.max_length, which is "
-                f"{config.evaluation.max_length}; give one of them"
-            )
-        checker.problems += gpu_problems(config.gpu)
-        refuse_training_gpu(checker, config.gpu)
-        if config.gpu.precision not in ("auto", "fp32"):
-            checker.problems.append(
-                "gpu.precision: is for training; an evaluation takes evaluation.precision=fp32 or bf16, got "
-                f"{config.gpu.precision}"
-            )
+        _check_evaluation(checker, config)
     if checker.problems or config is None:
         raise checker.refusal()
     length = config.evaluation.max_length or config.max_length
     config = replace(config, evaluation=replace(config.evaluation, max_length=length))
     return EvaluatePlan(config, dataset, tasks, seen)
+
+
+def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
+    """Note options of an evaluation that do not go together, or are for training."""
+    checker.problems += pooling_problems(config.pooling)
+    checker.problems += layers.dropped(config.layers, config.pooling, "layers")
+    if config.pooling.name == "cls_mlp":
+        checker.problems.append(
+            "pooling.name: cls_mlp is for training; choose pooling=auto, which uses the head of a model "
+            "that has kept it, or pooling=cls"
+        )
+    both = {config.max_length, config.evaluation.max_length} - {None}
+    if len(both) > 1:
+        checker.problems.append(
+            f"max_length: {config.max_length} is short for evaluation.max_length, which is "
+            f"{config.evaluation.max_length}; give one of them"
+        )
+    checker.problems += gpu_problems(config.gpu)
+    refuse_training_gpu(checker, config.gpu)
+    if config.gpu.precision not in ("auto", "fp32"):
+        checker.problems.append(
+            "gpu.precision: is for training; an evaluation takes evaluation.precision=fp32 or bf16, got "
+            f"{config.gpu.precision}"
+        )
+
+
+def _plan_scoring(
+    checker: Checker, plain: Plain, dataset: DataSet | None
+) -> tuple[dict[str, Task], DataSet | None]:
+    """The evaluation tasks, and the data set of `evaluation.contamination`; checks the prompts too."""
+    tasks = plan_tasks(checker, group_of(plain, "evaluation").get("tasks"), dataset, "evaluation.tasks", {})
+    seen = plan_seen(checker, plain)
+    check_prompts(checker, plain, None if dataset is None else views_of(dataset))
+    return tasks, seen
 
 
 def plan_dataset(checker: Checker, options: object) -> DataSet | None:
@@ -373,13 +380,7 @@ def plan_dataset(checker: Checker, options: object) -> DataSet | None:
     return build(checker, "dataset", options["name"], own, "dataset")
 
 
-def _of(plain: Plain, group: str, option: str) -> object:
-    """An option, or None where its group is none."""
-    options = plain.get(group)
-    return options.get(option) if isinstance(options, Mapping) else None
-
-
-def _name(checker: Checker, name: object) -> None:
+def _check_name(checker: Checker, name: object) -> None:
     if not isinstance(name, str) or name == REQUIRED:
         return  # the schema check has reported it
     try:

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -52,7 +53,7 @@ class Kept:
             "task": task,
             "piece": piece,
             "main": scores.main,
-            "scores": {key: value if math.isfinite(value) else None for key, value in scores.scores.items()},
+            "scores": to_plain(scores.scores),
             "intervals": {key: ends for key, ends in scores.intervals.items() if _finite(ends)},
             "shown": scores.shown,
             "notes": scores.notes,
@@ -73,9 +74,7 @@ class Kept:
 
     def _piece(self, data: Plain) -> Scores:
         return Scores(
-            scores={
-                key: math.nan if value is None else float(value) for key, value in data["scores"].items()
-            },
+            scores=from_plain(data["scores"]),
             main=data["main"],
             predictions={
                 name: pq.read_table(self._predictions / f"{name}.parquet").to_pydict()
@@ -105,6 +104,16 @@ def finite_intervals(scored: Mapping[str, Scores]) -> dict[str, tuple[float, flo
 
 def _finite(ends: tuple[float, float]) -> bool:
     return all(map(math.isfinite, ends))
+
+
+def to_plain(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """Scores as JSON has them, null where one is undefined."""
+    return {key: value if math.isfinite(value) else None for key, value in scores.items()}
+
+
+def from_plain(scores: Mapping[str, float | None]) -> dict[str, float]:
+    """Scores from JSON, NaN where one is undefined."""
+    return {key: math.nan if value is None else float(value) for key, value in scores.items()}
 
 
 def dataset_of(source: Source, own: DataSet | None) -> DataSet:
@@ -335,19 +344,19 @@ def table(
     """
     whole = {key: scores.get(key.removesuffix(SUFFIX)) for key in scores if key.endswith(SUFFIX)}
     scores = {key: value for key, value in scores.items() if whole.get(key) != value}
-    lines = [["score", before_training(pooling), "trained", "difference"] if baseline else ["score", "value"]]
-    for key, value in scores.items():
-        before, line = baseline.get(key), [key, score_text(key, value)]
-        if baseline:
-            change = None if before is None else value - before
-            line = [key, score_text(key, before), line[1], score_text(key, change, sign=change is not None)]
-        lines.append(line)
+    texts = [score_text(key, value) for key, value in scores.items()]
+    columns = {"score": list(scores)}
+    if baseline:
+        changes = {key: value - baseline[key] for key, value in scores.items() if key in baseline}
+        columns[before_training(pooling)] = [score_text(key, baseline.get(key)) for key in scores]
+        columns["trained"] = texts
+        columns["difference"] = [score_text(key, changes.get(key), sign=key in changes) for key in scores]
+    else:
+        columns["value"] = texts
+    ends = {key: map(partial(score_text, key), intervals.get(key, ())) for key in scores}
     if any(key in intervals for key in scores):
-        lines[0].append("95 % interval")
-        for line in lines[1:]:
-            ends = (score_text(line[0], end) for end in intervals.get(line[0], ()))
-            line.append(" to ".join(ends))
-    return aligned(lines, right=range(1, len(lines[0])))
+        columns["95 % interval"] = [" to ".join(both) for both in ends.values()]
+    return aligned([list(columns), *zip(*columns.values(), strict=True)], right=range(1, len(columns)))
 
 
 def report(
@@ -357,23 +366,24 @@ def report(
 
     `pooling` is that of the `baseline`.
     """
-    names = [key for task in scored.values() for key, value in task.scores.items() if value != value]
-    if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        say(f"warning: {', '.join(names[:_NAMED])}{more}: undefined ({_WHY}), and left out")
+    _warn_undefined([key for task in scored.values() for key, value in task.scores.items() if value != value])
     every = flat(scored)
     if not every:
         say("no score is defined" if scored else "nothing was scored: there are no dev or test rows")
         return
-    shown = {key: value for one in scored.values() for key, value in _shown(one).items() if key in every}
-    text = table(shown, baseline, finite_intervals(scored), pooling)
-    if found := units(shown):
-        text += f"\n{found}"
+    shown = {key: value for task in scored.values() for key, value in _shown(task).items() if key in every}
+    text = "\n".join(filter(None, [table(shown, baseline, finite_intervals(scored), pooling), units(shown)]))
     print(f"{text}\n", flush=True)
     for line in text.splitlines():
         _log.info("%s", line)
     if more := len(every) - len(shown):
         say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
+
+
+def _warn_undefined(names: Sequence[str]) -> None:
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        say(f"warning: {', '.join(names[:_NAMED])}{more}: undefined ({_WHY}), and left out")
 
 
 def _shown(task: Scores) -> dict[str, float]:

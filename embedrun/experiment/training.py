@@ -12,25 +12,15 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from embedrun import backbone, card, gpu, plot, tracking
+from embedrun import card, gpu, plot, tracking
 from embedrun.backbone import adapter
-from embedrun.backbone.shape import shape_of
 from embedrun.console import say_and_log, score_text
-from embedrun.dataset import named
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
-from embedrun.experiment import baseline, contamination, evaluation, notices, scoring
+from embedrun.experiment import baseline, contamination, data, evaluation, notices, scoring
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.card import made_of
-from embedrun.experiment.data import (
-    divided,
-    of_models,
-    read_splits,
-    skip_warning,
-    skipped_in,
-    write_skipped,
-)
 from embedrun.experiment.losses import check_active, contradiction, idle, positives, tell_first_step
 from embedrun.experiment.outcome import open_run_directory, resumes, settled
 from embedrun.experiment.plan import TrainPlan, plan_train
@@ -87,9 +77,15 @@ def run(
     plan = plan_train(config)
     store = check_places(plan)
     if workers.wanted(plan.config.gpu):
-        own = f"{__name__}:run"
         return workers.launch(
-            plan.config.gpu, config, overrides, directory, resumed, asked, run=own, choices=choices
+            plan.config.gpu,
+            config,
+            run=f"{__name__}:run",
+            resumed=resumed,
+            overrides=overrides,
+            directory=directory,
+            asked=asked,
+            choices=choices,
         )
     workers.join(plan.config.gpu, f"{config_hash(config)} {resumed}")
     compute = gpu.start(plan.config.gpu, place=int(os.environ.get("LOCAL_RANK", "0")))
@@ -123,22 +119,7 @@ def check_places(plan: TrainPlan) -> Store:
     if lacking := adapter.machine_problems(config.backbone):
         raise ConfigError(lacking)
     store = Store.find(config.data_dir)
-    problems = named.unreadable(read_splits(plan), store) + scoring.lacking(plan.tasks)
-    models = [("", config.backbone.name, config.backbone.revision)]
-    teachers = enumerate(config.training.teachers or ())
-    models += [(f"training.teachers[{place}]: ", one.name, one.revision) for place, one in teachers]
-    for option, name, revision in models:
-        if name is None:
-            continue
-        try:
-            backbone.locate(name, revision)
-        except DataError as fault:
-            # The advice behind the first sentence is of the backbone.
-            problems += [option + problem.split(". ")[0] if option else problem for problem in fault.problems]
-    if problems:
-        raise DataError(problems)
-    if config.backbone.layers is not None:
-        shape_of(config.backbone)  # refuses more than the model has
+    data.check_places(data.read_splits(plan), plan.tasks, config.backbone, config.training.teachers, store)
     return store
 
 
@@ -176,8 +157,8 @@ def start_from(
     if is_lost:
         selection.best = selection.step = None
     changed = checkpoint.differences(state)
-    then, now = state["stepper"].get("precision"), built.stepper.state()["precision"]
-    if then not in (None, now):
+    then, now = state["stepper"]["precision"], built.stepper.state()["precision"]
+    if then != now:
         changed.append(f"precision {then} then, {now} now")
     if changed:
         warnings.append(f"{'; '.join(changed)}: from here on, steps may round differently")
@@ -208,7 +189,8 @@ def _publish(encoder: Encoder, plain: Plain, scores: Mapping[str, float], folder
         encoder.save(aside)
         run = RunFiles(folder)
         config = to_yaml(dict(plain))
-        card.write_card(aside, title=title(run), scores=scores, config_yaml=config, **made_of(run))
+        text = card.card_text(aside, title=title(run), scores=scores, config_yaml=config, **made_of(run))
+        (aside / "README.md").write_text(text, encoding="utf-8")
         sums.write(aside)
 
 
@@ -249,20 +231,20 @@ class Session:
     def __init__(self, plan: TrainPlan, store: Store, compute: Compute, processes: Processes) -> None:
         self.processes, self._plan, self._compute = processes, plan, compute
         evaluation, training = plan.config.evaluation, plan.config.training
-        self._divided = divided(plan, store)
+        self._divided = data.divided(plan, store)
         self._rows = self._divided.train
         self._test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
         self._dev = scoring.dev_scorer(plan.dev_tasks, self._divided.dev, store, evaluation)
-        self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
+        self._seen = [self._rows, *data.seen_rows(plan, store)]
         selecting = scoring.selecting(self._dev.rows)
         self._trained, self._selected = contamination.of_run(self._seen, self._test.rows, selecting)
         clean = self._trained.clean()
         self._test, self._dev = self._test.without(clean), self._dev.without(clean)
-        self._skipped = skipped_in([self._rows, *self._dev.every_rows(), *self._test.every_rows()])
+        self._skipped = data.skipped_in([self._rows, *self._dev.every_rows(), *self._test.every_rows()])
         check_active(plan.losses, training.batch_size, self._rows.targets, len(self._rows))
         self._positives, warnings = positives(plan.losses, self._rows.targets, len(self._rows))
         self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
-        models = of_models(plan.config.backbone, training.teachers)
+        models = data.of_models(plan.config.backbone, training.teachers)
         self._models = models | hub.commit_of(plan.config.dataset) | code_of(asdict(plan.config))
         keys = [] if self._divided.dev is None else scoring.own_keys(self._divided.dev.name)
         self._metric = training.select_by or next(iter(keys), None)
@@ -461,7 +443,7 @@ class Session:
         return Outcome(str(folder), main)
 
     def _announce(self, built: Built, overrides: list[str], warnings: list[str]) -> None:
-        write_skipped(self._skipped, self._run.path)
+        data.write_skipped(self._skipped, self._run.path)
         contamination.tell(self._run.path, self._trained, self._selected)
         training = self._plan.config.training
         lines = announcement(built, self._rows, training, self._compute, self.processes)
@@ -469,7 +451,7 @@ class Session:
         for line in filter(None, lines):
             say_and_log(line)
         notices.tell(self._plan.config, overrides, built.encoder.backbone.declared)
-        _warn([*self._warnings, skip_warning(self._skipped), *warnings])
+        _warn([*self._warnings, data.skip_warning(self._skipped), *warnings])
 
     def _counts(self, steps: int, best: int) -> dict[str, int]:
         counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}

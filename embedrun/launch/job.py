@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -88,21 +88,7 @@ def run_in_child(job: Job, file: Path, beside: Beside | None = None) -> Outcome:
     Raises:
         KeyboardInterrupt: on a signal, once the job has saved and ended.
     """
-    parent = os.getpid() if beside is None or beside.claim is None else None
-    payload = {**asdict(job), "argv": job.argv or sys.argv, "outcome": str(file), "parent": parent}
-    # A file, not a pipe: nothing is left over if the job dies, or is interrupted, before it reads.
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as description, contextlib.ExitStack() as log:
-        json.dump(payload, description)
-        description.seek(0)
-        options: Plain = {}
-        if beside is not None:
-            beside.log.parent.mkdir(parents=True, exist_ok=True)
-            output = log.enter_context(beside.log.open("ab"))
-            shared = () if beside.claim is None else (beside.claim,)
-            options = {"stdout": output, "stderr": output, "cwd": beside.folder, "pass_fds": shared}
-        child = subprocess.Popen(
-            command(_MODULE), stdin=description, env=environment(), start_new_session=True, **options
-        )
+    child = _start(job, file, beside)
     try:
         while beside is not None and child.poll() is None:
             if beside.ends():
@@ -118,6 +104,22 @@ def run_in_child(job: Job, file: Path, beside: Beside | None = None) -> Outcome:
         return outcome_in(file)
     how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     return Outcome(error=f"the job's process ended without a result ({how})", code=code or 1)
+
+
+def _start(job: Job, file: Path, beside: Beside | None) -> subprocess.Popen:
+    claim = None if beside is None else beside.claim
+    parent = os.getpid() if claim is None else None
+    payload = {**asdict(job), "argv": job.argv or sys.argv, "outcome": str(file), "parent": parent}
+    # A file, not a pipe: nothing is left over if the job dies, or is interrupted, before it reads.
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as description, contextlib.ExitStack() as log:
+        json.dump(payload, description)
+        description.seek(0)
+        options: Plain = {"stdin": description, "env": environment(), "start_new_session": True}
+        if beside is not None:
+            beside.log.parent.mkdir(parents=True, exist_ok=True)
+            output = log.enter_context(beside.log.open("ab"))
+            options |= {"stdout": output, "stderr": output, "cwd": beside.folder}
+        return subprocess.Popen(command(_MODULE), pass_fds=() if claim is None else (claim,), **options)
 
 
 def _end(child: subprocess.Popen, number: int) -> None:
@@ -186,27 +188,32 @@ def before(command: str, config: Plain, directory: str | None, fingerprints: "Fi
     wanted = config_hash(config)
     if directory is None:
         runs = search.of(str(config.get("name")), wanted)
-    elif not Path(directory).exists():
+        return _earlier(command, config, [run for run in runs if run.config_sha256 == wanted], fingerprints)
+    run = RunFiles.read(Path(directory), strict=False)
+    if not run.path.exists():
         return Before()
-    else:
-        runs = [RunFiles.read(Path(directory), strict=False)]
-        if not runs[0].has_begun and (runs[0].path / ".lock").is_file() and is_empty(runs[0].path):
-            return _removed(runs[0].path)
-        if runs[0].config_sha256 != wanted:
-            return Before(
-                fault=f"{directory} exists and is not a run of this configuration; name another directory"
-            )
-    same = [run for run in runs if run.config_sha256 == wanted]
-    other = {run.path: changed(fingerprints.of(command, config), run.data) for run in same}
-    equal = [run for run in same if not other[run.path]]  # the newest first
+    if not run.has_begun and (run.path / ".lock").is_file() and is_empty(run.path):
+        return _removed(run.path)
+    if run.config_sha256 != wanted:
+        return Before(
+            fault=f"{run.path} exists and is not a run of this configuration; name another directory"
+        )
+    earlier = _earlier(command, config, [run], fingerprints)
+    if earlier.changed is None:
+        return earlier
+    return Before(fault=f"{earlier.changed} began; name another directory")
+
+
+def _earlier(command: str, config: Plain, runs: Sequence[RunFiles], fingerprints: "Fingerprints") -> Before:
+    """Of the runs of a configuration, the newest first: the one that stands for the job."""
+    changes_since = {run.path: changed(fingerprints.of(command, config), run.data) for run in runs}
+    equal = [run for run in runs if not changes_since[run.path]]
     if finished := next((run.path for run in equal if run.is_finished), None):
         return Before(finished=finished)
     if unfinished := next((run.path for run in equal if run.has_begun), None):
         return standing(unfinished)
-    since = next((f"{changes(names)} since {path}" for path, names in other.items() if names), None)
-    if directory is not None:
-        return Before(fault=f"{since} began; name another directory")
-    return Before(changed=since)
+    since = (f"{changes(names)} since {path}" for path, names in changes_since.items() if names)
+    return Before(changed=next(since, None))
 
 
 def _removed(folder: Path) -> Before:

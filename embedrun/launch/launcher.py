@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from embedrun import signals
@@ -53,55 +54,53 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
         Interrupted: on a signal, once the running jobs have saved and ended; no other is started.
     """
     name = launcher_of(request.overrides)
-    logs = None if name == "basic" else (folder / "logs").resolve()
-    if logs is not None:
-        say(f"{len(jobs)} jobs by hydra/launcher={name}; what they print goes to {logs}")
     folder.mkdir(parents=True, exist_ok=True)
-    reason, stop = "not started", None
+    logs = None
+    if name != "basic":
+        logs = str((folder / "logs").resolve())
+        say(f"{len(jobs)} jobs by hydra/launcher={name}; what they print goes to {logs}")
+    parent = None if name.startswith("submitit") else os.getpid()
     with tempfile.TemporaryDirectory(prefix=".jobs-", dir=folder.resolve()) as scratch:
         place = Path(scratch)
         for number, job in enumerate(jobs):
             typed = replace(job, argv=job.argv or sys.argv)
             write_atomically(place / _JOB.format(number), json.dumps(asdict(typed)))
-        work = Work(
-            folder=scratch,
-            total=len(jobs),
-            logs=None if logs is None else str(logs),
-            where=os.getcwd(),
-            alone=alone,
-            parent=None if name.startswith("submitit") else os.getpid(),
-        )
+        work = Work(scratch, len(jobs), logs, os.getcwd(), alone, parent)
         try:
             # Jobs that run one by one get signals from this process; parallel ones are told by a file.
             with signals.raised() if logs is None else signals.stopping(place / STOP):
-                _sweep(request, [job.config for job in jobs], work)
-        except KeyboardInterrupt as signal_raised:
-            stop = signal_raised
-        except Exception as fault:  # a plugin's own
-            reason = " ".join(str(fault).split()) or type(fault).__name__
-        outcomes = [_outcome(place, number, reason, stop) for number in range(len(jobs))]
-    if stop is not None:
-        raise Interrupted(outcomes, stop)
-    return outcomes
+                fault = _sweep(request, name, [job.config for job in jobs], work)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(
+                [_interrupted(place, number, stop) for number in range(len(jobs))], stop
+            ) from None
+        lost = Outcome(error=f"the launcher has lost it ({fault})", code=1)
+        return [_outcome(place, number) or lost for number in range(len(jobs))]
 
 
-def _sweep(request: Request, configs: Sequence[Plain], work: "Work") -> None:
-    """Call `work` for each job, by the launcher of Hydra that the request's overrides choose."""
-    name = launcher_of(request.overrides)
-    if name == "basic":  # one after the other, in this process
-        for number in range(len(configs)):
-            work({"job": number})
-        return
-    from hydra.core.global_hydra import GlobalHydra
+def _sweep(request: Request, name: str, configs: Sequence[Plain], work: "Work") -> str:
+    """Call `work` for each job, by the launcher of Hydra of this name; returns why some were not started."""
+    try:
+        if name == "basic":  # one after the other, in this process
+            for number in range(len(configs)):
+                work({"job": number})
+        else:
+            _by_hydra(work, _overrides(request, name, configs, work.folder))
+    except Exception as fault:  # a plugin's own
+        return " ".join(str(fault).split()) or type(fault).__name__
+    return "not started"
 
+
+def _overrides(request: Request, name: str, configs: Sequence[Plain], folder: str) -> list[str]:
+    """What sets up a launcher of Hydra and its sweep over the numbers of the jobs."""
     about = [override for override in request.overrides if is_hydra(override) and not _OURS.match(override)]
     chosen = any(override.lstrip("+").startswith("hydra.launcher.n_jobs=") for override in about)
     if name == "joblib" and not chosen and _on_cuda(configs):
         say("one job at a time, since they share the GPU; hydra.launcher.n_jobs=N for N of them")
         about.append("hydra.launcher.n_jobs=1")
     # For what Hydra makes itself; the run directories are ours to make.
-    place = quoted(str(Path(work.folder, "hydra")))
-    overrides = [
+    place = quoted(str(Path(folder, "hydra")))
+    return [
         *about,
         "hydra/job_logging=none",
         "hydra/hydra_logging=none",
@@ -111,6 +110,11 @@ def _sweep(request: Request, configs: Sequence[Plain], work: "Work") -> None:
         "hydra.sweep.subdir=${hydra:job.num}",
         f"+job={','.join(map(str, range(len(configs))))}",
     ]
+
+
+def _by_hydra(work: "Work", overrides: list[str]) -> None:
+    from hydra.core.global_hydra import GlobalHydra
+
     with started(None, "embedrun"), started_by_others():
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
@@ -140,23 +144,16 @@ class Work:
         """Do one job, and write its outcome."""
         folder, number = Path(self.folder), int(config["job"])
         if self.parent not in (None, os.getpid()):
-            # Ctrl-C and a closed terminal reach the workers, too, and all jobs would end with one.
-            for number_of_signal in (signal.SIGINT, signal.SIGHUP):
-                signal.signal(number_of_signal, signal.SIG_IGN)
-            ignore_broken_pipes()
-            end_with(self.parent, signal.SIGTERM)
+            _end_with(self.parent)
         if (folder / STOP).exists():
             return
         job = Job(**json.loads((folder / _JOB.format(number)).read_text(encoding="utf-8")))
         file = folder / OUTCOME.format(number)
         (folder / _BEGUN.format(number)).touch()
         say(f"{number + 1} of {self.total}: {job.label}")
-        beside = None
-        if self.logs is not None:
-            # Not Path.exists, which raises the transient errors of a network file system.
-            beside = Beside(
-                Path(self.logs, f"{number}.log"), lambda: os.path.exists(folder / STOP), self.where
-            )
+        # Not Path.exists, which raises the transient errors of a network file system.
+        ends = partial(os.path.exists, folder / STOP)
+        beside = None if self.logs is None else Beside(Path(self.logs, f"{number}.log"), ends, self.where)
         try:
             with claimed(job) if self.alone else nullcontext() as known:
                 outcome = known or run_in_child(job, file, beside)
@@ -167,12 +164,21 @@ class Work:
         write_atomically(file, json.dumps(asdict(outcome)))
 
 
-def _outcome(folder: Path, number: int, reason: str, stop: KeyboardInterrupt | None) -> Outcome:
-    """How a job has ended, where it left no outcome by what has ended the launch."""
+def _end_with(parent: int) -> None:
+    """Let a worker, which runs jobs, end with the process that started it."""
+    # Ctrl-C and a closed terminal reach the workers, too, and all jobs would end with one.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    ignore_broken_pipes()
+    end_with(parent, signal.SIGTERM)
+
+
+def _outcome(folder: Path, number: int) -> Outcome | None:
+    """How a job has ended; None where it left no outcome."""
     file = folder / OUTCOME.format(number)
-    if file.is_file():
-        return outcome_in(file)
-    if stop is not None:
-        begun = (folder / _BEGUN.format(number)).exists()
-        return Outcome(error="interrupted" if begun else "not started", code=exit_code(stop))
-    return Outcome(error=f"the launcher has lost it ({reason})", code=1)
+    return outcome_in(file) if file.is_file() else None
+
+
+def _interrupted(folder: Path, number: int, stop: KeyboardInterrupt) -> Outcome:
+    error = "interrupted" if (folder / _BEGUN.format(number)).exists() else "not started"
+    return _outcome(folder, number) or Outcome(error=error, code=exit_code(stop))

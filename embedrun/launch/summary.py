@@ -5,10 +5,11 @@ import io
 import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 
 from embedrun.console import clean, fitted, room, score_text, spread_text, wrapped
 from embedrun.errors import INTERRUPTED, TERMINATED
@@ -47,6 +48,16 @@ class Result:
         parts = (override.lstrip("+~").partition("=") for override in self.overrides)
         return {key: value for key, _, value in parts}
 
+    @property
+    def scores(self) -> dict[str, float]:
+        """Both by key."""
+        return dict(score for score in (self.main, self.dev) if score is not None)
+
+    def interval_over_rows(self, key: str) -> tuple[float, float] | None:
+        """The 95 % interval of one of them over the scored rows."""
+        run = None if self.directory is None else RunFiles.read(Path(self.directory), strict=False)
+        return run and interval_over_rows(run, key)
+
 
 def result(
     number: int, overrides: Sequence[str], config: Plain, outcome: Outcome, *, before: bool = False
@@ -55,26 +66,30 @@ def result(
 
     The directory of the outcome may be that of a failed run.
     """
-    main = outcome.main or {}
     reason = " ".join((outcome.error or "").split())
-    if not reason:
-        state = BEFORE if before else FINISHED
-    elif reason == WAITING:
-        state = WAITING
-    else:
-        state = STOPPED if outcome.code in (INTERRUPTED, TERMINATED) else FAILED
-    results = RunFiles.read(Path(outcome.directory), strict=False).results if outcome.directory else {}
-    selected_by = (results.get("notes") or {}).get(SELECTED_BY)
+    main, dev = outcome.main or {}, None
+    if outcome.directory and not reason:
+        run = RunFiles.read(Path(outcome.directory), strict=False)
+        selected_by = (run.results.get("notes") or {}).get(SELECTED_BY)
+        dev = _score(selected_by, run.scores.get(str(selected_by)))
     return Result(
         number=number,
         overrides=tuple(overrides),
-        state=state,
+        state=_state(reason, outcome.code, before=before),
         main=_score(main.get("name"), main.get("value")),
-        dev=None if reason else _score(selected_by, (results.get("scores") or {}).get(selected_by)),
+        dev=dev,
         directory=outcome.directory,
         reason=reason,
         lowest=bool((config.get("training") or {}).get("select_lowest")),
     )
+
+
+def _state(reason: str, code: int, *, before: bool) -> str:
+    if not reason:
+        return BEFORE if before else FINISHED
+    if reason == WAITING:
+        return WAITING
+    return STOPPED if code in (INTERRUPTED, TERMINATED) else FAILED
 
 
 def _score(key: object, value: object) -> Score | None:
@@ -102,6 +117,11 @@ class Group:
         """Of the scores over seeds; None where there is no score."""
         return Spread.of(list(self.scores.values()))
 
+    def text(self, metric: str) -> str:
+        """The options and the mean of the scores, `training.lr=2, 83.00 ± 2.00 (n = 3)`."""
+        options = " ".join(f"{key}={value}" for key, value in self.options.items())
+        return f"{options}, {_spread(metric, self.spread)} (n = {len(self.scores)})"
+
 
 class Results:
     """All jobs of a multirun, in order, and their groups, in the order of the first job of each.
@@ -114,41 +134,29 @@ class Results:
 
     def __init__(self, jobs: Sequence[Result]) -> None:
         self.jobs = jobs
-        scored = [job for job in jobs if job.main or job.dev]
-        dev = _common([job.dev for job in scored])
+        scored = [job for job in jobs if job.scores]
+        dev, main = _common([job.dev for job in scored]), _common([job.main for job in scored])
         self.main = _common([job.main for job in scored if job.main])
-        self.metric = dev or _common([job.main for job in scored])
+        self.metric = dev or main
         self.lowest = dev is not None and all(job.lowest for job in scored)
-        keys = dict.fromkeys(key for job in jobs for key in job.options)
-        self.swept = [key for key in keys if len({job.options.get(key) for job in jobs}) > 1]
-        members: dict[frozenset[tuple[str, str]], list[Result]] = {}
-        for job in jobs:
-            recipe = frozenset((key, value) for key, value in job.options.items() if key != _SEED)
-            members.setdefault(recipe, []).append(job)
-        self.groups = [self._group(number, group) for number, group in enumerate(members.values())]
-        means = [(group.spread.mean, group) for group in self.groups if group.spread is not None]
-        means.sort(key=lambda pair: pair[0], reverse=not self.lowest)
-        self.ranking = [group for _, group in means]
+        self.swept = _swept([job.options for job in jobs])
+        self.groups = [self._group(number, group) for number, group in enumerate(_by_recipe(jobs))]
+        ranked = [group for group in self.groups if group.scores]
+        self.ranking = sorted(ranked, key=lambda group: fmean(group.scores.values()), reverse=not self.lowest)
         self.best = self._judged()
 
     def _group(self, number: int, jobs: Sequence[Result]) -> Group:
-        scored = {
-            job.options.get(_SEED, ""): (job, score[1])
-            for job in jobs
-            for score in (job.main, job.dev)
-            if score is not None and score[0] == self.metric and math.isfinite(score[1])
-        }
-        mains = [job.main for job, _ in scored.values() if job.main and self.main != self.metric]
-        rows = None
-        if len(scored) == 1 and (directory := next(iter(scored.values()))[0].directory) is not None:
-            rows = interval_over_rows(RunFiles.read(Path(directory), strict=False), str(self.metric))
+        metric, main = str(self.metric), str(self.main)
+        scored = [job for job in jobs if math.isfinite(job.scores.get(metric, math.nan))]
+        by_seed = {job.options.get(_SEED, ""): job for job in scored}
+        mains = [job.scores[main] for job in by_seed.values() if main in job.scores and main != metric]
         return Group(
             number,
             jobs,
             {key: jobs[0].options.get(key, "") for key in self.swept if key != _SEED},
-            {seed: score for seed, (_, score) in scored.items()},
-            Spread.of([value for key, value in mains if key == self.main]),
-            rows,
+            {seed: job.scores[metric] for seed, job in by_seed.items()},
+            Spread.of(mains),
+            scored[0].interval_over_rows(metric) if len(by_seed) == 1 else None,
         )
 
     def _judged(self) -> Group | None:
@@ -165,6 +173,20 @@ class Results:
         return best
 
 
+def _swept(jobs: Sequence[Mapping[str, str]]) -> list[str]:
+    keys = dict.fromkeys(key for options in jobs for key in options)
+    return [key for key in keys if len({options.get(key) for options in jobs}) > 1]
+
+
+def _by_recipe(jobs: Sequence[Result]) -> Iterable[list[Result]]:
+    """The jobs in groups of the same options but the seed, in the order of the first of each."""
+    groups: dict[frozenset[tuple[str, str]], list[Result]] = {}
+    for job in jobs:
+        options = job.options.items()
+        groups.setdefault(frozenset(item for item in options if item[0] != _SEED), []).append(job)
+    return groups.values()
+
+
 def _common(scores: Sequence[Score | None]) -> str | None:
     """The key of these scores if all have the same one."""
     keys = {score and score[0] for score in scores}
@@ -173,17 +195,22 @@ def _common(scores: Sequence[Score | None]) -> str | None:
 
 def text(results: Results) -> str:
     """Jobs, groups over seeds, the best group, why jobs failed, and the number in each state."""
-    jobs, groups, width = _job_rows(results), _group_rows(results), room()
-    words = (*results.swept, "standing")
-    right = [column for column, name in enumerate(groups[0]) if name not in words] if groups else ()
+    width = room()
     parts = [
-        fitted(jobs, width, right=(0,)),
-        fitted(groups, width, right=right) if groups else "",
+        fitted(_job_rows(results), width, right=(0,)),
+        _groups_text(results, width),
         wrapped("\n".join(verdict(results)), width),
         wrapped("\n".join(_reasons(results)), width),
         counts(results),
     ]
     return clean("\n\n".join(part for part in parts if part))
+
+
+def _groups_text(results: Results, width: int | None) -> str:
+    rows, words = _group_rows(results), (*results.swept, "standing")
+    if not rows:
+        return ""
+    return fitted(rows, width, right=[column for column, name in enumerate(rows[0]) if name not in words])
 
 
 def next_steps(results: Results) -> list[str]:
@@ -195,15 +222,17 @@ def next_steps(results: Results) -> list[str]:
     if not done or any(job.state in (STOPPED, WAITING) for job in results.jobs):
         return []
     folder = os.path.relpath(os.path.commonpath([Path(path).absolute().parent for path in done.values()]))
-    follow = ["embedrun", "runs", folder]
-    if len(results.ranking) > 1:
-        top = [[done[job.number] for job in group.jobs if job.number in done] for group in results.ranking]
-        best, second = top[:2]
-        follow = ["embedrun", "runs", "--diff", *second, *(["--"] if len(best + second) > 2 else []), *best]
+    top = [[done[job.number] for job in group.jobs if job.number in done] for group in results.ranking[:2]]
+    next_command = ["embedrun", "runs", *(_compared(*top) if len(top) > 1 else [folder])]
     return [
         f"report  {clean(shlex.join(['embedrun', 'report', folder]))}",
-        f"next    {clean(shlex.join(follow))}",
+        f"next    {clean(shlex.join(next_command))}",
     ]
+
+
+def _compared(best: list[str], second: list[str]) -> list[str]:
+    between = ["--"] if len(best + second) > 2 else []
+    return ["--diff", *second, *between, *best]
 
 
 def counts(results: Results) -> str:
@@ -232,19 +261,12 @@ def verdict(results: Results, most: int | None = None) -> list[str]:
             f"no best by {results.metric}: one seed and no interval over rows; seed=1,2,3 gives each a spread"
         ]
     first = [best, *(group for group in ranking[1:] if group.standing == "tied")]
-    named = [
-        f"{' '.join(f'{key}={value}' for key, value in group.options.items())}, "
-        f"{_spread(str(results.metric), group.spread)} (n = {len(group.scores)})"
-        for group in first[:most]
-    ]
+    named = [group.text(str(results.metric)) for group in first[:most]]
     named += [f"and {len(first) - len(named)} more"] if len(first) > len(named) else []
-    lines = [f"{'best' if len(first) == 1 else 'tied for the best'} by {results.metric}: {'; '.join(named)}"]
+    heading = "best" if len(first) == 1 else "tied for the best"
     several = {min(len(group.scores), len(best.scores)) > 1 for group in ranking[1:] if group.standing}
-    if True in several:
-        lines.append(_SEVERAL)
-    if False in several:
-        lines.append(_ONE)
-    return lines
+    rules = [rule for rule, is_used in ((_SEVERAL, True in several), (_ONE, False in several)) if is_used]
+    return [f"{heading} by {results.metric}: {'; '.join(named)}", *rules]
 
 
 def _job_rows(results: Results) -> list[list[str]]:
@@ -260,21 +282,28 @@ def _job_rows(results: Results) -> list[list[str]]:
 
 def _group_rows(results: Results) -> list[list[str]]:
     """The table of groups, heading first; empty where there is nothing to sum up or to compare."""
-    groups, metric = [group for group in results.groups if group.scores], str(results.metric)
-    if not groups or (len(groups) == 1 and len(groups[0].scores) == 1):
+    groups = [group for group in results.groups if group.scores]
+    if sum(len(group.scores) for group in groups) < 2:
         return []
-    ends = [[score_text(metric, end) for end in group.rows or ()] for group in groups]
-    columns = [
-        ("n", [str(len(group.scores)) for group in groups]),
-        (metric, [_spread(metric, group.spread) for group in groups]),
-        ("95 % over rows", [" to ".join(pair) or "-" for pair in ends]),
-        (str(results.main), [_spread(str(results.main), group.main) for group in groups]),
-        ("standing", [group.standing or "-" for group in groups]),
+    columns = ("n", str(results.metric), "95 % over rows", str(results.main), "standing")
+    cells = [_cells(results, group) for group in groups]
+    heading, *rows = zip(
+        *(column for column in zip(columns, *cells, strict=True) if set(column[1:]) != {"-"}), strict=True
+    )
+    named = zip(groups, rows, strict=True)
+    return [[*groups[0].options, *heading], *([*group.options.values(), *row] for group, row in named)]
+
+
+def _cells(results: Results, group: Group) -> list[str]:
+    """The columns of a group after its options."""
+    metric = str(results.metric)
+    return [
+        str(len(group.scores)),
+        _spread(metric, group.spread),
+        " to ".join(score_text(metric, end) for end in group.rows or ()) or "-",
+        _spread(str(results.main), group.main),
+        group.standing or "-",
     ]
-    columns = [(name, cells) for name, cells in columns if set(cells) != {"-"}]
-    heading = [*groups[0].options, *(name for name, _ in columns)]
-    rows = zip(*(cells for _, cells in columns), strict=True)
-    return [heading, *([*group.options.values(), *row] for group, row in zip(groups, rows, strict=True))]
 
 
 def _spread(key: str, spread: Spread | None) -> str:
@@ -330,12 +359,13 @@ def _group_record(group: Group) -> Plain:
 
 
 def _job_record(config: str, job: Result) -> Plain:
-    scores = {
-        name: score and {"name": score[0], "value": score[1]}
-        for name, score in (("main", job.main), ("dev", job.dev))
-    }
     record = {key: value for key, value in asdict(job).items() if key != "lowest"}
-    return {**record, "config": config, **scores, "reason": job.reason or None}
+    main, dev = _score_record(job.main), _score_record(job.dev)
+    return {**record, "config": config, "main": main, "dev": dev, "reason": job.reason or None}
+
+
+def _score_record(score: Score | None) -> Plain | None:
+    return score and {"name": score[0], "value": score[1]}
 
 
 def _markdown(results: Results) -> str:

@@ -157,34 +157,40 @@ def passes(term: AnyTerm, changes: Mapping[str, object] | None = None) -> dict[s
     problems = [
         f"views: no view {name!r} (it has: {', '.join(names)})" for name in changes if name not in names
     ]
-    found: dict[str, Pass] = {}
+    ways: dict[str, Pass] = {}
     for name in names:
         change = changes.get(name, {})
         if change is None and name in asked.optional_views:
             continue
-        change = {"view": change} if isinstance(change, str) else change
-        if not isinstance(change, Mapping):
-            problems.append(f"views.{name}: expected a view or a mapping of its options; got {change!r}")
-            continue
-        checker = Checker()
-        way = checker.build(Pass, asdict(usual.get(name, Pass(name))) | dict(change))
-        problems += [f"views.{name}.{problem}" for problem in checker.problems]
-        if way is not None and way.view not in VIEWS and not numbered_negatives([way.view]):
-            problems.append(
-                f"views.{name}.view: expected one of {', '.join(VIEWS)}, negative_1, negative_2 and so on; "
-                f"got {way.view!r}"
-            )
-        elif way is not None:
-            found[name] = way
+        try:
+            ways[name] = _changed(usual.get(name, Pass(name)), change)
+        except ValueError as fault:
+            problems += [f"views.{name}{problem}" for problem in str(fault).splitlines()]
     problems += [
-        f"views: {one} and {other} are one pass of {found[one].view}, so their vectors are equal; give one "
+        f"views: {one} and {other} are one pass of {ways[one].view}, so their vectors are equal; give one "
         "of them another view or draw"
-        for one, other in combinations(found, 2)
-        if found[one] == found[other]
+        for one, other in combinations(ways, 2)
+        if ways[one] == ways[other]
     ]
     if problems:
         raise ValueError("\n".join(problems))
-    return found
+    return ways
+
+
+def _changed(usual: Pass, change: object) -> Pass:
+    """A pass with these changes; ValueError with every fault of them, one a line."""
+    change = {"view": change} if isinstance(change, str) else change
+    if not isinstance(change, Mapping):
+        raise ValueError(f": expected a view or a mapping of its options; got {change!r}")
+    checker = Checker()
+    way = checker.build(Pass, asdict(usual) | dict(change))
+    if way is None:
+        raise ValueError("\n".join(f".{problem}" for problem in checker.problems))
+    if way.view not in VIEWS and not numbered_negatives([way.view]):
+        raise ValueError(
+            f".view: expected one of {', '.join(VIEWS)}, negative_1, negative_2 and so on; got {way.view!r}"
+        )
+    return way
 
 
 def with_negatives(term: AnyTerm, ways: Mapping[str, Pass], count: int) -> dict[str, Pass]:

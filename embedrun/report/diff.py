@@ -1,16 +1,18 @@
 """Two runs, or two groups of runs, compared: their differences, and how certain those of their scores are."""
 
 import math
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from embedrun.config.decides import decides
-from embedrun.console import Progress, clean, fitted, room, score_text, spread_text, wrapped
+from embedrun.console import Progress, clean, fitted, numbers, room, score_text, spread_text, wrapped
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.intervals import (
     Comparison,
@@ -24,13 +26,15 @@ from embedrun.evaluation.intervals import (
     spearman_draws,
 )
 from embedrun.evaluation.seeds import Spread, compared
-from embedrun.files import Plain
+from embedrun.files import Plain, as_written
 from embedrun.report.scores import interval as recorded_interval
 from embedrun.runs import listing
-from embedrun.runs.reading import STAGES, RunFiles, as_text, flattened, is_run, newest_first, run_behind
+from embedrun.runs.reading import STAGES, RunFiles, as_text, flattened, is_run, newest_first, run_behind, some
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 _KINDS: dict[str, Kind] = {"score": "correlation", "predicted": "accuracy", "correct": "correct"}  # by column
+_COLUMNS = ("gold", *_KINDS)
+_FORM = "a prediction file with rows of gold and score, gold and predicted, or correct"
 
 
 @dataclass(frozen=True)
@@ -54,26 +58,18 @@ class Predictions:
         Raises:
             DataError: if it cannot be read, or has the columns of none of the three kinds.
         """
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
+        with as_written(path, _FORM, "evaluate again"):
             with pq.ParquetFile(path) as file:
                 table = file.read()
-            columns = {
-                name: table[name].to_numpy() for name in ("gold", *_KINDS) if name in table.column_names
-            }
-        except (OSError, ValueError, pa.ArrowException) as fault:
-            raise DataError(f"{path}: cannot be read ({' '.join(str(fault).split())})") from fault
-        column = next((name for name in _KINDS if name in columns), None)
-        if column is None or (column != "correct" and "gold" not in columns):
-            raise DataError(f"{path}: has neither gold and score, nor gold and predicted, nor correct")
-        if len(columns[column]) == 0:
-            raise DataError(f"{path}: has no rows")
-        numeric = ("gold", "score") if column == "score" else ("correct",) if column == "correct" else ()
-        if any(columns[name].dtype.kind not in "fiub" for name in numeric):
-            raise DataError(f"{path}: columns {' and '.join(numeric)} must hold numbers")
-        return cls(_KINDS[column], columns[column], columns.get("gold"))
+            columns = {name: table[name].to_numpy() for name in table.column_names if name in _COLUMNS}
+            column = next((name for name in _KINDS if name in columns), "score")
+            if _KINDS[column] != "accuracy":  # classes may be words
+                columns = {name: values.astype(np.float64) for name, values in columns.items()}
+            if len(columns[column]) == 0:
+                raise ValueError("has no rows")
+            return cls(_KINDS[column], columns[column], None if column == "correct" else columns["gold"])
 
     @property
     def figure(self) -> float:
@@ -83,8 +79,7 @@ class Predictions:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The ends of the 95 % interval of that score over resampled rows; None where it is undefined."""
-        if self.kind == "correlation":
-            assert self.gold is not None, "read so"
+        if self.gold is not None and self.kind == "correlation":
             drawn = spearman_draws(self.predicted, self.gold)  # (draws,)
         else:
             right = self.predicted if self.kind == "correct" else self.predicted == self.gold  # (rows,)
@@ -99,23 +94,29 @@ def files(run: Path) -> dict[str, Path]:
     return {path.stem: path for path in paths if not path.stem.startswith("geometry")}  # only for plots
 
 
+def place(name: str) -> int:
+    """Where a prediction file stands among others: those of the STS sets first, in the papers' order."""
+    return STS_SETS.index(name) if name in STS_SETS else len(STS_SETS)
+
+
+# The forms of the names of prediction files, and the key of the score that each gives; the first form counts.
+_KEYS = {
+    f"({'|'.join(STS_SETS)})": r"sts/\1/spearman",
+    r"(retrieval_dev|retrieval)_(.+)": r"\1/\2/strict_accuracy",
+    r"senteval_fast_(.+)": r"senteval/\1/accuracy_fast",
+    r"senteval_(.+)": r"senteval/\1/accuracy_paper",
+    r"(.+)": r"\1/spearman",
+}
+
+
 def score_key(name: str, scores: Mapping[str, float]) -> str:
     """The key of the score that a prediction file of a run gives.
 
     Where a SentEval task had several classifier seeds, the file holds the predictions of the first, and the
     scores of the run say which that was.
     """
-    if name in STS_SETS:
-        return f"sts/{name}/spearman"
-    for suite in ("retrieval_dev", "retrieval"):
-        if name.startswith(f"{suite}_"):
-            return f"{suite}/{name.removeprefix(f'{suite}_')}/strict_accuracy"
-    if name.startswith("senteval_"):
-        fast = name.startswith("senteval_fast_")
-        task = name.removeprefix("senteval_").removeprefix("fast_")
-        key = f"senteval/{task}/accuracy_{'fast' if fast else 'paper'}"
-        return next((seed for seed in scores if seed.startswith(f"{key}_seed")), key)
-    return f"{name}/spearman"
+    key = next(match.expand(key) for form, key in _KEYS.items() if (match := re.fullmatch(form, name)))
+    return next((seed for seed in scores if seed.startswith(f"{key}_seed")), key)
 
 
 def interval_over_rows(run: RunFiles, key: str) -> tuple[float, float] | None:
@@ -131,7 +132,6 @@ def interval_over_rows(run: RunFiles, key: str) -> tuple[float, float] | None:
 
 _SWAPS_PER_DRAW = 10  # a p-value below 0.001 needs more draws than an interval does, and each is cheaper
 _AVERAGE = "sts/avg/spearman"
-_DEPTH = 3  # runs that a model may come from, one after the other
 
 Unlike = dict[str, dict[str, Any]]  # by dotted key, the value or values of each side that has it, `a` or `b`
 
@@ -155,21 +155,11 @@ def group(side: str, paths: Sequence[Path]) -> Group:
             is trained or measured.
         DataError: if a run cannot be read.
     """
-    runs: list[RunFiles] = []
-    notes = []
+    runs, notes = [], []
     for path in paths:
-        below = [RunFiles.read(path)] if is_run(path) else listing.find([path]).runs
-        kept = [run for run in below if run.is_finished or run.path == path]
-        if not kept:
-            raise ConfigError(
-                f"embedrun runs: --diff: {str(path)!r} is no run directory, and no finished run is below it; "
-                "embedrun runs DIR lists the runs below a folder"
-            )
-        if left := len(below) - len(kept):
-            notes.append(
-                f"{side}: {left} of {len(below)} runs below {path} have not finished and are left out"
-            )
+        kept, left_out = _runs_at(side, path)
         runs += kept
+        notes += left_out
     _check_group(side, runs)
     by_seed: dict[int, RunFiles] = {}
     for run in newest_first(runs):
@@ -179,36 +169,57 @@ def group(side: str, paths: Sequence[Path]) -> Group:
     return Group(side, dict(sorted(by_seed.items())), tuple(notes))
 
 
+def _runs_at(side: str, path: Path) -> tuple[list[RunFiles], list[str]]:
+    """The run of a path, or the finished ones below it, and a note of those that are left out."""
+    if is_run(path):
+        return [RunFiles.read(path)], []
+    below = listing.find([path]).runs
+    finished = [run for run in below if run.is_finished]
+    if not finished:
+        raise ConfigError(
+            f"embedrun runs: --diff: {str(path)!r} is no run directory, and no finished run is below it; "
+            "embedrun runs DIR lists the runs below a folder"
+        )
+    left = len(below) - len(finished)
+    note = f"{side}: {left} of {len(below)} runs below {path} have not finished and are left out"
+    return finished, [note] if left else []
+
+
 def _check_group(side: str, runs: Sequence[RunFiles]) -> None:
     """Refuse a group whose runs are not all of one configuration, or have no seed."""
     recipes = [_recipe(run) for run in runs]
-    keys = dict.fromkeys(key for recipe in recipes for key in recipe)
-    values = {key: [recipe.get(key) for recipe in recipes] for key in keys}
-    if differ := [
-        f"{key} ({_values(own)})" for key, own in values.items() if any(one != own[0] for one in own)
-    ]:
+    differ = [f"{key} ({_values([recipe.get(key) for recipe in recipes])})" for key in _differing(recipes)]
+    if differ:
         raise ConfigError(
             f"embedrun runs: --diff: the {len(runs)} runs of {side} are to differ in nothing but the "
-            f"seed, but differ in {_some(differ, 3)}; name runs of one kind: --diff A1 A2 -- B1 B2"
+            f"seed, but differ in {some(differ, 3)}; name runs of one kind: --diff A1 A2 -- B1 B2"
         )
     without = [str(run.path) for run in runs if _seed(run) is None]
     if without and len(runs) > 1:  # two single runs need no seed
         raise ConfigError(f"embedrun runs: --diff: no seed is recorded in {', '.join(without)}")
 
 
-def _recipe(run: RunFiles, depth: int = _DEPTH) -> Plain:
+_LACKS = object()
+
+
+def _differing(trees: Sequence[Plain]) -> list[str]:
+    """The keys whose value is not the same in all, in the order of the first that has each."""
+    keys = dict.fromkeys(chain.from_iterable(trees))
+    return [key for key in keys if any(tree.get(key, _LACKS) != trees[0].get(key, _LACKS) for tree in trees)]
+
+
+def _recipe(run: RunFiles) -> Plain:
     """The options that decide what is trained or measured, but for the seed.
 
     The model of another run stands for the options of that run: a second stage of three seeds may begin with
     three first stages.
     """
-    options = flattened({key: value for key, value in run.config.items() if key != "schema"})
-    kept = {key: value for key, value in options.items() if key != "seed" and decides(key) == "what"}
+    options = flattened(run.config).items()
+    kept = {key: value for key, value in options if key not in ("schema", "seed") and decides(key) == "what"}
     for key in ("backbone.name", "model"):  # may name the model of a run
-        before = run_behind(options.get(key)) if depth else None
-        if before is not None:
+        if before := run_behind(kept.get(key)):
             del kept[key]
-            kept |= {f"{key}: {name}": value for name, value in _recipe(before, depth - 1).items()}
+            kept |= {f"{key}: {name}": value for name, value in _recipe(before).items()}
     return kept
 
 
@@ -278,7 +289,6 @@ def _alone(a: Plain, b: Plain) -> Plain:
     return {"only_a": [key for key in a if key not in b], "only_b": [key for key in b if key not in a]}
 
 
-_LACKS = object()
 _PARTS = ("configuration", "environment")
 # They differ, at least in the run directory; what they decided is in the configuration.
 _COMMAND = ("command", STAGES)
@@ -286,38 +296,34 @@ _COMMAND = ("command", STAGES)
 
 def _unlike(part: str, a: Sequence[RunFiles], b: Sequence[RunFiles]) -> Unlike:
     """The dotted keys whose value is not the same in all runs, sorted, with the values of runs by side."""
+    sides = {"a": [_leaves(part, run) for run in a], "b": [_leaves(part, run) for run in b]}
+    values = {
+        key: {side: [run[key] for run in runs if key in run] for side, runs in sides.items()}
+        for key in sorted(_differing([*sides["a"], *sides["b"]]))
+    }
+    return {key: {side: known for side, known in of.items() if known} for key, of in values.items()}
 
-    def leaves(run: RunFiles) -> Plain:
-        tree = run.config if part == "configuration" else run.environment
-        return flattened({key: value for key, value in tree.items() if key not in _COMMAND})
 
-    sides = {"a": list(map(leaves, a)), "b": list(map(leaves, b))}
-    every = [*sides["a"], *sides["b"]]
-    unlike: Unlike = {}
-    for key in sorted({key for run in every for key in run}):
-        first = every[0].get(key, _LACKS)
-        if any(run.get(key, _LACKS) != first for run in every):
-            values = {side: [run[key] for run in runs if key in run] for side, runs in sides.items()}
-            unlike[key] = {side: known for side, known in values.items() if known}
-    return unlike
+def _leaves(part: str, run: RunFiles) -> Plain:
+    tree = run.config if part == "configuration" else run.environment
+    return flattened({key: value for key, value in tree.items() if key not in _COMMAND})
 
 
 def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
     """The comparison of each prediction file that both runs have, or why there is none."""
-    pairs, skipped, faults = {}, {}, []
     here, there = files(a.path), files(b.path)
-    names = [*STS_SETS, *sorted({*here, *there} - {*STS_SETS})]
-    for name in (name for name in names if name in here or name in there):
-        if name not in here or name not in there:
-            skipped[name] = f"only {'A' if name in here else 'B'} has it"
-            continue
+    skipped = {
+        name: f"only {'A' if name in here else 'B'} has it" for name in sorted(here.keys() ^ there.keys())
+    }
+    pairs, faults = {}, []
+    for name in sorted(here.keys() & there.keys(), key=lambda name: (place(name), name)):
         keys = score_key(name, a.scores), score_key(name, b.scores)
         try:
             left, right = Predictions.read(here[name]), Predictions.read(there[name])
         except DataError as fault:
             faults += fault.problems
             continue
-        if (why := _incomparable(left, right, *keys)) is not None:
+        if why := _incomparable(left, right, *keys):
             skipped[name] = why
         else:
             pairs[name] = (keys[0], left, right)
@@ -326,16 +332,14 @@ def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
     return {"comparisons": _compare(pairs, draws), "not_compared": skipped}
 
 
-def _incomparable(a: Predictions, b: Predictions, a_key: str, b_key: str) -> str | None:
-    """Why two files of one name cannot be compared row by row; None if they can."""
-    if a.kind != b.kind or a_key != b_key:
+def _incomparable(a: Predictions, b: Predictions, a_key: str, b_key: str) -> str:
+    """Why two files of one name cannot be compared row by row; empty if they can."""
+    if (a.kind, a_key) != (b.kind, b_key):
         return f"A holds {a_key} ({a.kind}), B holds {b_key} ({b.kind})"
     if len(a.predicted) != len(b.predicted):
         return f"A has {len(a.predicted):,} rows, B has {len(b.predicted):,}"
-    if a.gold is None or b.gold is None:
-        return None if a.gold is b.gold else "only one of them has a gold column"
-    unlike = int(np.sum(a.gold != b.gold))
-    return f"gold differs in {unlike:,} of {len(a.gold):,} rows" if unlike else None
+    unlike = int(np.sum(np.asarray(a.gold != b.gold)))  # of one kind, both have a gold column or none
+    return f"gold differs in {unlike:,} of {len(a.predicted):,} rows" if unlike else ""
 
 
 def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[Plain]:
@@ -349,12 +353,17 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
             drawn[name] = differences(*rows, draws=draws, swaps=_SWAPS_PER_DRAW * draws, seed=seed)
             entries.append(_entry(key, a.figure, b.figure, drawn[name].judged()))
             bar.reach(done)
-    if all(name in pairs for name in STS_SETS):
-        sides = zip(*((pairs[name][1].figure, pairs[name][2].figure) for name in STS_SETS), strict=True)
-        a_mean, b_mean = (math.fsum(side) / len(STS_SETS) for side in sides)
-        every = average([drawn[name] for name in STS_SETS]).judged()
-        entries.append(_entry(_AVERAGE, a_mean, b_mean, every))
+    if pairs.keys() >= set(STS_SETS):
+        entries.append(
+            _average_entry([pairs[name][1:] for name in STS_SETS], [drawn[name] for name in STS_SETS])
+        )
     return entries
+
+
+def _average_entry(pairs: Sequence[tuple[Predictions, Predictions]], drawn: Sequence[Differences]) -> Plain:
+    """The comparison of the average of the seven STS sets."""
+    a, b = (math.fsum(read.figure for read in side) / len(side) for side in zip(*pairs, strict=True))
+    return _entry(_AVERAGE, a, b, average(drawn).judged())
 
 
 def _entry(key: str, a: float, b: float, comparison: Comparison) -> Plain:
@@ -371,9 +380,8 @@ def _scores_by_seed(group: Group) -> dict[str, dict[int, float]]:
     """By key, the finite scores by seed."""
     scores: dict[str, dict[int, float]] = {}
     for seed, run in group.runs.items():
-        for key, value in run.scores.items():
-            if math.isfinite(value):
-                scores.setdefault(key, {})[seed] = value
+        for key, value in numbers(run.scores).items():
+            scores.setdefault(key, {})[seed] = value
     return scores
 
 
@@ -390,84 +398,134 @@ _UNCORRECTED = (
 )
 
 
-def text(found: Plain) -> str:
-    """What :func:`diff` or :func:`diff_groups` found, as text."""
-    over_seeds = "runs" in found["a"]
-    compared_keys = {entry["key"] for entry in found["comparisons"]}
-    alone = {side: found[f"only_{side.lower()}"] for side in "AB"}
+def _over_rows(result: Plain) -> str:
+    """How intervals and p-values of two runs were made: rows are drawn, both models stay as they are."""
+    if not result["comparisons"]:
+        return "no prediction file can be compared, so no difference has an interval or a p-value"
+    draws = result["draws"]
+    return (
+        f"interval: paired bootstrap, {draws['interval']:,} draws; p: two-sided paired permutation test, "
+        f"{draws['p']:,} draws.\n{_UNCORRECTED}\n"
+        "Left out: how much another seed moves a score; over seeds: --diff A1 A2 -- B1 B2"
+    )
+
+
+def _over_seeds(result: Plain) -> str:
+    """How intervals and p-values of two groups were made, and what they leave out."""
+    tests = {entry["paired"] for entry in result["comparisons"] if entry["low"] is not None}
+    if not tests:
+        return "no interval: it takes two seeds or more on each side"
+    named = {True: "paired t over the seeds", False: "Welch's t, since the seeds of A and B are not the same"}
+    how = " or ".join(words for paired, words in named.items() if paired in tests)
+    return (
+        f"sd and interval are over n seeds; interval and p (two-sided): {how}.\n{_UNCORRECTED}\n"
+        "Left out: how much other test rows move a score; over rows: --diff A1 B1"
+    )
+
+
+def _run_cells(entry: Plain) -> list[str]:
+    """The score of either run, and of how many rows it is."""
+    return [*(score_text(entry["key"], entry[side]) for side in "ab"), f"{entry['rows']:,}"]
+
+
+def _group_cells(entry: Plain) -> list[str]:
+    """The mean score of either group with its spread, and of how many seeds each is."""
+    a, b = entry["a"], entry["b"]
+    spreads = (spread_text(entry["key"], side["mean"], side["sd"]) for side in (a, b))
+    return [*spreads, f"{a['n']}, {b['n']}"]
+
+
+class _Form(NamedTuple):
+    """What is said otherwise of two groups than of two runs."""
+
+    score: str  # headings of a comparison's first column and of the count behind it
+    counted: str
+    cells: Callable[[Plain], list[str]]  # A, B and the count
+    method: Callable[[Plain], str]
+    values: Callable[[Any], list[object]]  # of an option on one side
+    omitted: tuple[str, ...] = ()  # options that no table has
+
+
+_RUNS = _Form("score, from predictions", "rows", _run_cells, _over_rows, lambda value: [value])
+_GROUPS = _Form("score, mean ± sd", "n", _group_cells, _over_seeds, list, omitted=("seed",))
+
+
+def text(result: Plain) -> str:
+    """What :func:`diff` or :func:`diff_groups` gives, as text."""
+    form = _GROUPS if "runs" in result["a"] else _RUNS
+    compared_keys = {entry["key"] for entry in result["comparisons"]}
     notes = [
-        *(f"only {side} has: {_some(keys, _NAMED)}" for side, keys in alone.items() if keys),
-        *(f"not compared, {why}: {name}" for name, why in found.get("not_compared", {}).items()),
-        *found.get("notes", []),
+        *(
+            f"only {side} has: {some(keys, _NAMED)}"
+            for side in "AB"
+            if (keys := result[f"only_{side.lower()}"])
+        ),
+        *(f"not compared, {why}: {name}" for name, why in result.get("not_compared", {}).items()),
+        *result.get("notes", []),
     ]
     parts = [
-        wrapped("\n".join([*_side_lines("A", found["a"]), *_side_lines("B", found["b"])]), room(), " " * 5),
-        *(_unlike_table(part, found[part], over_seeds) for part in _PARTS),
-        _scores([score for score in found.get("scores", []) if score["key"] not in compared_keys]),
-        _comparisons(found["comparisons"], over_seeds),
-        wrapped(_method(found, over_seeds), room()),
+        wrapped("\n".join([*_side_lines("A", result["a"]), *_side_lines("B", result["b"])]), room(), " " * 5),
+        *(_unlike_table(part, result[part], form) for part in _PARTS),
+        _scores([score for score in result.get("scores", []) if score["key"] not in compared_keys]),
+        _comparisons(result["comparisons"], form),
+        wrapped(form.method(result), room()),
         wrapped("\n".join(notes), room()),
     ]
-    return clean("\n\n".join(part for part in parts if part))
+    return clean("\n\n".join(filter(None, parts)))
 
 
 def _side_lines(side: str, data: Plain) -> list[str]:
     """The runs of a side, one a line, the first behind its letter."""
     seeds = [f", seed {seed}" for seed in data.get("seeds", [])] or [""]
-    runs = [
-        f"{run['label']}{seed}: {run['directory']} ({run['state'] or 'no status yet'})"
-        for run, seed in zip(data.get("runs", [data]), seeds, strict=True)
+    starts = [side, *" " * (len(seeds) - 1)]
+    return [
+        f"{start}  {run['label']}{seed}: {run['directory']} ({run['state'] or 'no status yet'})"
+        for start, run, seed in zip(starts, data.get("runs", [data]), seeds, strict=True)
     ]
-    return [f"{' ' if place else side}  {run}" for place, run in enumerate(runs)]
 
 
 def _values(values: Sequence[object]) -> str:
     """The different values of an option, in their order."""
-    return _some(list(dict.fromkeys(as_text(value, _WIDTH) for value in values)), 6)
+    return some(list(dict.fromkeys(as_text(value, _WIDTH) for value in values)), 6)
 
 
-def _some(words: Sequence[str], most: int) -> str:
-    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
-
-
-def _unlike_table(part: str, unlike: Unlike, over_seeds: bool) -> str:
+def _unlike_table(part: str, unlike: Unlike, form: _Form) -> str:
     """What differs, a line for each key with the value, or the different values, of each side."""
-    cells = []
-    for key, sides in unlike.items():
-        values = {side: own if over_seeds else [own] for side, own in sides.items()}
-        if not (over_seeds and key == "seed"):
-            cells.append([key, *(_values(values[side]) if side in values else "-" for side in "ab")])
+    cells = [
+        [key, *(_values(form.values(sides[side])) if side in sides else "-" for side in "ab")]
+        for key, sides in unlike.items()
+        if key not in form.omitted
+    ]
     return f"{part}:\n{fitted([['option', 'A', 'B'], *cells], room())}" if cells else f"{part}: no difference"
 
 
 def _scores(scores: Sequence[Plain]) -> str:
     """Scores without an interval of their difference."""
-    cells = [[score["key"], *_numbers(score)] for score in scores]
+    cells = [
+        [score["key"], *(score_text(score["key"], score[side]) for side in "ab"), _difference(score)]
+        for score in scores
+    ]
     return fitted([["score", "A", "B", "B - A"], *cells], room(), right=[1, 2, 3]) if cells else ""
 
 
-def _numbers(entry: Plain) -> list[str]:
-    """A, B and their difference; `-` for what is undefined."""
-    sides = [
-        spread_text(entry["key"], side["mean"], side["sd"])
-        if isinstance(side, Mapping)
-        else score_text(entry["key"], side)
-        for side in (entry["a"], entry["b"])
-    ]
-    return [*sides, score_text(entry["key"], entry["difference"], sign=True)]
+def _difference(entry: Plain) -> str:
+    return score_text(entry["key"], entry["difference"], sign=True)
 
 
-def _comparisons(comparisons: Sequence[Plain], over_seeds: bool) -> str:
+def _comparisons(comparisons: Sequence[Plain], form: _Form) -> str:
     """The scores whose difference has an interval and a p-value."""
-    heading = ["score, mean ± sd" if over_seeds else "score, from predictions", "A", "B"]
-    cells = [[*heading, "n" if over_seeds else "rows", "B - A", "95 % interval", "p"]]
-    for entry in comparisons:
-        a, b, difference = _numbers(entry)
-        counted = f"{entry['a']['n']}, {entry['b']['n']}" if over_seeds else f"{entry['rows']:,}"
-        low, high = (score_text(entry["key"], end, sign=True) for end in (entry["low"], entry["high"]))
-        ends = "-" if entry["low"] is None else f"{low} to {high}"
-        cells.append([entry["key"], a, b, counted, difference, ends, _p_text(entry["p"])])
-    return fitted(cells, room(), right=range(1, 7)) if comparisons else ""
+    cells = [
+        [entry["key"], *form.cells(entry), _difference(entry), _ends(entry), _p_text(entry["p"])]
+        for entry in comparisons
+    ]
+    heading = [form.score, "A", "B", form.counted, "B - A", "95 % interval", "p"]
+    return fitted([heading, *cells], room(), right=range(1, 7)) if cells else ""
+
+
+def _ends(entry: Plain) -> str:
+    """The ends of an interval; `-` for none."""
+    low, high = (score_text(entry["key"], entry[end], sign=True) for end in ("low", "high"))
+    return "-" if entry["low"] is None else f"{low} to {high}"
 
 
 def _p_text(p: float | None) -> str:
@@ -475,25 +533,3 @@ def _p_text(p: float | None) -> str:
     if p is None:
         return "-"
     return f"{p:.4f}" if p >= 1e-4 else "<0.0001"
-
-
-def _method(found: Plain, over_seeds: bool) -> str:
-    """How intervals and p-values were made, and what they leave out."""
-    known = [entry for entry in found["comparisons"] if entry["low"] is not None]
-    if over_seeds and not known:
-        return "no interval: it takes two seeds or more on each side"
-    if not over_seeds and not found["comparisons"]:
-        return "no prediction file can be compared, so no difference has an interval or a p-value"
-    if not over_seeds:  # rows are drawn, and the two trained models stay as they are
-        draws = found["draws"]
-        return (
-            f"interval: paired bootstrap, {draws['interval']:,} draws; p: two-sided paired permutation test, "
-            f"{draws['p']:,} draws.\n{_UNCORRECTED}\n"
-            "Left out: how much another seed moves a score; over seeds: --diff A1 A2 -- B1 B2"
-        )
-    named = {True: "paired t over the seeds", False: "Welch's t, since the seeds of A and B are not the same"}
-    how = " or ".join(named[paired] for paired in sorted({entry["paired"] for entry in known}, reverse=True))
-    return (
-        f"sd and interval are over n seeds; interval and p (two-sided): {how}.\n{_UNCORRECTED}\n"
-        "Left out: how much other test rows move a score; over rows: --diff A1 B1"
-    )

@@ -11,18 +11,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import compress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from embedrun.console import decimals, number, numbers
 from embedrun.errors import ConfigError
 from embedrun.evaluation.seeds import Ends, Spread, tied
-from embedrun.files import Plain, is_alive
+from embedrun.files import Plain, as_written
 from embedrun.report.page import FILE as OWN_PAGE
-from embedrun.report.page import State, assets, at, island, save, template
+from embedrun.report.page import State, assets, island, save, template
 from embedrun.report.scores import Metrics, Speed, interval, thinned
 from embedrun.runs.directory import config_hash, now
-from embedrun.runs.listing import Columns, Found, columns, find, kind, labels
-from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text
+from embedrun.runs.listing import Columns, Found, columns, find, is_killed, kind, labels, steps_text
+from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text, at
 
 FILE = "index.html"
 _POINTS = 200  # of a curve
@@ -41,12 +42,12 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
     Raises:
         ConfigError: if there is no run and none to wait for, or the page cannot be written.
     """
-    found = find(folders)
-    if not found.runs and reload is None:
+    listed = find(folders)
+    if not listed.runs and reload is None:
         where = ", ".join(map(str, folders))
-        raise ConfigError([f"embedrun report: no runs below {where}", *found.broken])
+        raise ConfigError([f"embedrun report: no runs below {where}", *listed.broken])
     title = ", ".join(folder.name or folder.resolve().name for folder in folders)
-    save(path, render(collect(found, path.parent), title=title, reload=reload))
+    save(path, render(collect(listed, path.parent), title=title, reload=reload))
 
 
 def watch(folders: Sequence[Path], path: Path) -> None:
@@ -72,9 +73,9 @@ def render(data: Plain, *, title: str, reload: float | None = None) -> str:
     )
 
 
-def collect(found: Found, place: Path) -> Plain:
+def collect(listed: Found, place: Path) -> Plain:
     """The runs as JSON-compatible data, for a page in the folder `place`."""
-    runs = found.runs
+    runs = listed.runs
     differing, names = _differing(runs)
     shown = list(differing)[:_COLUMNS]
     rows = [
@@ -92,7 +93,7 @@ def collect(found: Found, place: Path) -> Plain:
         "more": list(differing)[_COLUMNS:],
         "runs": rows,
         "groups": _groups(runs, rows),
-        "broken": found.broken,
+        "broken": listed.broken,
     }
 
 
@@ -101,19 +102,20 @@ def _differing(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
 
     An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
     """
+    by_kind: dict[bool, list[int]] = {False: [], True: []}
+    for place, run in enumerate(runs):
+        by_kind[kind(run) == "evaluation"].append(place)
     differing: Columns = {}
-    names = [""] * len(runs)
-    for is_evaluation in (False, True):
-        places = [place for place, run in enumerate(runs) if (kind(run) == "evaluation") == is_evaluation]
+    names: dict[int, str] = {}
+    for places in by_kind.values():
         alike = [runs[place] for place in places]
         for name, values in columns(alike).items():
             column = differing.setdefault(name, [None] * len(runs))
             for place, value in zip(places, values, strict=True):
                 column[place] = value
-        for place, label in zip(places, labels(alike), strict=True):
-            names[place] = label
+        names |= dict(zip(places, labels(alike), strict=True))
     differing.pop("seed", None)
-    return differing, names
+    return differing, [names[place] for place in range(len(runs))]
 
 
 def _text(value: object) -> str:
@@ -128,25 +130,29 @@ def _page(run: Path, place: Path) -> str | None:
 
 def _row(run: RunFiles) -> Plain:
     """What one run says of itself; numbers are None where they are not known."""
-    metrics, speed = Metrics(), Speed(None, None)
-    with contextlib.suppress(OSError):
-        metrics = Metrics.read(run.path / "metrics.jsonl")
-        speed = Speed.read(run.path / "speed.jsonl")
-    devs = metrics.of("dev")
-    # The dev score that selected the checkpoint, else the first; of the model, else the last.
-    selecting = (at(run.results, f"notes.{SELECTED_BY}"), at(run.config, "training.select_by"))
-    key = next((key for key in selecting if isinstance(key, str)), next(iter(devs), None))
-    dev = devs.get(key, []) if key else []
-    seconds = numbers(run.results.get("seconds") or run.status.get("seconds"))
-    return {
-        **_state(run),
-        "seed": _text(run.config.get("seed")),
-        "main": _main(run),
-        "dev": _score(key, run.scores.get(key, dev[-1][1] if dev else None)) if key else None,
-        "seconds": sum(seconds.values()) if seconds else None,
-        "memory": speed.memory,
-        "curves": [thinned(points, _POINTS) or None for points in (metrics.of("train").get("loss", []), dev)],
-    }
+    with as_written(run.path, "a run directory as embedrun writes it", "restore its files"):
+        metrics, speed = Metrics.read(run.path / "metrics.jsonl"), Speed.read(run.path / "speed.jsonl")
+        devs = metrics.of("dev")
+        key = _selecting(run) or next(iter(devs), "")
+        dev = devs.get(key, [])
+        seconds = numbers(run.results.get("seconds") or run.status.get("seconds"))
+        return {
+            **_state(run),
+            "seed": _text(run.config.get("seed")),
+            "main": _main(run),
+            # Of the model, else the last.
+            "dev": _score(key, run.scores.get(key, dev[-1][1] if dev else None)) if key else None,
+            "seconds": sum(seconds.values()) if seconds else None,
+            "memory": speed.memory,
+            "curves": [
+                thinned(points, _POINTS) or None for points in (metrics.of("train").get("loss", []), dev)
+            ],
+        }
+
+
+def _selecting(run: RunFiles) -> str | None:
+    """The key of the dev score that selects the checkpoint, where one is named."""
+    return at(run.results, f"notes.{SELECTED_BY}") or at(run.config, "training.select_by")
 
 
 def _score(key: str, value: float | None, **more: object) -> dict[str, object]:
@@ -157,11 +163,10 @@ def _state(run: RunFiles) -> dict[str, str]:
     """The state in a word, of which the style knows the colour, and what there is to add."""
     state = State.of(run.status)
     word, known, step = state.word, state.known, run.status.get("step")
-    if word == "running" and is_alive(run.path) is False:
+    if is_killed(run):
         word, known = "killed", "interrupted"
     if word != "finished" and isinstance(step, int):
-        last = run.status.get("steps")
-        word += f", step {step:,}" + (f" of {last:,}" if isinstance(last, int) else "")
+        word += f", {steps_text(step, run.status.get('steps'))}"
     began = state.times[0] if run.status.get("started") else ""
     return {
         "state": word,
@@ -173,8 +178,8 @@ def _state(run: RunFiles) -> dict[str, str]:
 
 def _main(run: RunFiles) -> dict[str, object] | None:
     """The main score with both ends of its interval, and the score before training."""
-    key, value = run.main.get("name"), number(run.main.get("value"))
-    if not isinstance(key, str) or value is None:
+    key, value = str(run.main.get("name")), number(run.main.get("value"))
+    if value is None:
         return None
     low, high = interval(run.results, key) or (None, None)
     return _score(key, value, low=low, high=high, before=numbers(run.results.get("baseline")).get(key))
@@ -186,12 +191,7 @@ def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list
     Of several runs of one seed only the last counts, for they measure nothing twice. Each run has the place
     of its group as `group`.
     """
-    alike: dict[str, list[int]] = {}
-    for place, run in enumerate(runs):
-        config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
-        if config:
-            alike.setdefault(config_hash(config), []).append(place)
-    alike = {name: own for name, own in alike.items() if len({rows[place]["seed"] for place in own}) > 1}
+    alike = _alike(runs)
     names = labels([runs[places[0]] for places in alike.values()], without=("seed",))
     groups = []
     for label, (name, places) in zip(names, alike.items(), strict=True):
@@ -202,18 +202,28 @@ def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list
     return groups
 
 
+def _alike(runs: Sequence[RunFiles]) -> dict[str, list[int]]:
+    """The places of runs of several seeds, by the hash of what they have in common."""
+    places: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
+        places.setdefault(config_hash(config), []).append(place)
+    seeds = {name: {_text(runs[place].config.get("seed")) for place in of} for name, of in places.items()}
+    return {name: of for name, of in places.items() if len(seeds[name]) > 1}
+
+
 def _spreads(rows: Sequence[Plain]) -> Plain:
     """Of each number of some runs: its mean, standard deviation and n, over seeds.
 
     A run without a main score has not ended: its dev score is of another step than that of the others.
     """
-    scored = {row["seed"]: row for row in rows if row["main"]}.values()
-    main = _spread([row["main"] for row in scored])
-    before = _spread([{**row["main"], "value": row["main"]["before"]} for row in scored])
+    ended = {row["seed"]: row for row in rows if row["main"]}
+    main = _spread(row["main"] for row in ended.values())
+    before = _spread({**row["main"], "value": row["main"]["before"]} for row in ended.values())
     return {
-        "scores": {row["seed"]: row["main"]["value"] for row in scored},
+        "scores": {seed: row["main"]["value"] for seed, row in ended.items()},
         "main": main and {**main, "before": before and before["value"]},
-        "dev": _spread([row["dev"] for row in scored if row["dev"]]),
+        "dev": _spread(filter(None, (row["dev"] for row in ended.values()))),
     }
 
 
@@ -228,11 +238,14 @@ def _spread(scores: Iterable[Plain]) -> dict[str, object] | None:
 
 def _mark(rows: list) -> None:
     """Give runs and groups of seeds that lead by one main score their `standing`, by the rule of a sweep."""
-    for key in {row["main"]["key"] for row in rows if row["main"]}:
-        alike = [row for row in rows if row["main"] and row["main"]["key"] == key]
+    by_key: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["main"]:
+            by_key.setdefault(row["main"]["key"], []).append(row)
+    for alike in by_key.values():
         best, *others = sorted(alike, key=lambda row: -row["main"]["value"])
         ties = [tied(*_scores(best), *_scores(other)) for other in others]
-        if any(tie is not None for tie in ties):
+        if ties.count(None) < len(ties):
             best["standing"] = "tied for the best" if any(ties) else "best"
         for other in compress(others, ties):
             other["standing"] = best["standing"]

@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from embedrun.console import clean, duration, number, numbers, say, score, short, size
-from embedrun.errors import ConfigError, DataError, is_full
-from embedrun.files import Plain, publish
+from embedrun.console import clean, duration, numbers, say, score, short, size
+from embedrun.errors import ConfigError, is_full
+from embedrun.files import Plain, as_written, publish
 from embedrun.report.scores import (
     CLEAN,
     HEADINGS,
@@ -22,16 +22,14 @@ from embedrun.report.scores import (
     ScoredPairs,
     ScoreTable,
     Speed,
-    list_of,
-    mapping_of,
     seen,
     table,
     thinned,
     worst,
 )
 from embedrun.runs.directory import to_yaml
-from embedrun.runs.listing import title
-from embedrun.runs.reading import STAGES, RunFiles
+from embedrun.runs.listing import kind, title
+from embedrun.runs.reading import STAGES, RunFiles, at
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -53,7 +51,9 @@ def write(folder: Path, output: Path | None = None) -> Path:
     run = RunFiles.read(folder)
     predictions, remarks = scored_pairs(run)
     path = folder / FILE if output is None else output
-    save(path, render(gather(run, predictions=predictions, remarks=remarks)))
+    with as_written(folder, "a run directory as embedrun writes it", "restore its files"):
+        facts = gather(run, predictions=predictions, remarks=remarks)
+    save(path, render(facts))
     return path
 
 
@@ -149,29 +149,21 @@ def _finalized(value: object) -> object:
 Entries = list[tuple[str, str]]
 
 
-def at(tree: Plain, path: str) -> object:
-    """The value at a dotted path; None where there is none."""
-    value: object = tree
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+def _text_at(tree: Plain, path: str, form: str = "{}") -> str:
+    """The value at a dotted path in words; empty where there is none."""
+    return _filled(form, at(tree, path))
 
 
-def _text_at(tree: Plain, path: str) -> str:
-    value = at(tree, path)
-    return "" if value is None else str(value)
+def _filled(form: str, value: object) -> str:
+    return "" if value is None else form.format(value)
 
 
 def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> Entries:
     """What a reader asks first of a training or an evaluation; what the run does not record is left out."""
     loss, backbone, data = _recipe(config)
-    rows, rate = number(at(results, "counts.train_rows")), number(at(config, "training.lr"))
-    schedule = _text_at(config, "training.schedule")
+    stages = [_recipe(stage["config"]) for stage in environment.get(STAGES, [])]
     layers = at(config, "backbone.layers") or config.get("layers")
-    evaluated = mapping_of(at(config, "evaluation.tasks")) if "model" in config else {}
-    stages = [
-        _recipe(mapping_of(at(mapping_of(stage), "config"))) for stage in list_of(environment.get(STAGES))
-    ]
+    rate, schedule = at(config, "training.lr"), _text_at(config, "training.schedule", ", {}")
     entries = [
         *(
             (f"stage {place}", f"{backbone}, trained on {data} with {loss}")
@@ -181,16 +173,16 @@ def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> 
         ("revision", _text_at(config, "revision")),
         ("loss", loss),
         ("backbone", backbone),
-        ("layers", "" if layers is None else f"the first {layers}"),
+        ("layers", _filled("the first {}", layers)),
         ("pooling", _text_at(config, "pooling.name")),
-        ("training data", data if rows is None else f"{data}, {rows:,.0f} rows"),
+        ("training data", data + _text_at(results, "counts.train_rows", ", {:,} rows")),
         ("steps", _steps(config, results)),
-        ("learning rate", "" if rate is None else f"{short(rate)}{', ' if schedule else ''}{schedule}"),
-        ("evaluation", ", ".join(map(str, evaluated))),
+        ("learning rate", "" if rate is None else f"{short(rate)}{schedule}"),
+        ("evaluation", ", ".join(at(config, "evaluation.tasks") or {}) if "model" in config else ""),
         ("seed", _text_at(config, "seed")),
         ("machine", _machine(config, environment)),
-        ("speed", "" if speed.rows_per_second is None else f"{speed.rows_per_second:,.0f} rows/s"),
-        ("memory", "" if speed.memory is None else f"{size(speed.memory)} on the device at most"),
+        ("speed", _filled("{:,.0f} rows/s", speed.rows_per_second)),
+        ("memory", _filled("{} on the device at most", speed.memory and size(speed.memory))),
         ("time", _time(results)),
     ]
     return [(name, text) for name, text in entries if text]
@@ -198,37 +190,33 @@ def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> 
 
 def _recipe(config: Plain) -> tuple[str, str, str]:
     """Loss, backbone and training data of a configuration."""
-    backbone, scratch = _text_at(config, "backbone.name"), at(config, "backbone.scratch")
-    if not backbone and isinstance(scratch, Mapping):
-        backbone = f"from scratch: {scratch.get('layers')} layers, width {scratch.get('width')}"
+    scratch = _text_at(config, "backbone.scratch", "from scratch: {0[layers]} layers, width {0[width]}")
+    backbone = _text_at(config, "backbone.name") or scratch
     weights = {
-        key: number(mapping_of(options).get("weight", 1.0))
-        for key, options in mapping_of(at(config, "loss.terms")).items()
+        name: (term or {}).get("weight", 1.0) for name, term in (at(config, "loss.terms") or {}).items()
     }
-    terms = [key if weight in (None, 1.0) else f"{short(weight)} × {key}" for key, weight in weights.items()]
+    terms = [name if weight == 1 else f"{short(weight)} × {name}" for name, weight in weights.items()]
     return " + ".join(terms), backbone, _text_at(config, "dataset.name")
 
 
 def _steps(config: Plain, results: Plain) -> str:
-    accumulate = _text_at(config, "training.accumulate")
-    rows = _text_at(config, "training.batch_size")
-    rows += f" × {accumulate}" if accumulate not in ("", "1") else ""
-    steps, best = number(at(results, "counts.steps")), number(at(results, "counts.best_step"))
+    accumulate = _text_at(config, "training.accumulate", " × {}")
+    rows = _text_at(config, "training.batch_size") + ("" if accumulate == " × 1" else accumulate)
+    steps, best = at(results, "counts.steps"), at(results, "counts.best_step")
     if steps is None:
         return f"of {rows} rows each" if rows else ""
-    selected = "" if best in (None, steps) else f"; the weights are those of step {best:,.0f}"
-    return f"{steps:,.0f} of {rows} rows{selected}"
+    selected = "" if best in (None, steps) else f"; the weights are those of step {best:,}"
+    return f"{steps:,} of {rows} rows{selected}"
 
 
 def _machine(config: Plain, environment: Plain) -> str:
-    gpus, precision = list_of(environment.get("gpu")), _text_at(config, "gpu.precision")
+    gpus, threads = environment.get("gpu"), _text_at(environment, "cpu.threads")
     if gpus and at(config, "gpu.device") != "cpu":
-        name = f"{len(gpus)} × {gpus[0]}" if len(gpus) > 1 else str(gpus[0])
-    elif threads := _text_at(environment, "cpu.threads"):
-        name = f"processor, {threads} thread{'' if threads == '1' else 's'}"
+        name = f"{len(gpus)} × {gpus[0]}" if len(gpus) > 1 else gpus[0]
     else:
-        return ""
-    return name if precision in ("", "auto") else f"{name}, {precision}"
+        name = threads and f"processor, {threads} thread{'' if threads == '1' else 's'}"
+    precision = _text_at(config, "gpu.precision", ", {}").removesuffix(", auto")
+    return name and name + precision
 
 
 def _time(results: Plain) -> str:
@@ -281,12 +269,11 @@ def _moment(text: object) -> str:
 
 def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
     """The `key` of the main score and its cells as `ScoreRow` has them; None where there is none."""
-    main = mapping_of(results.get("main"))
-    if not main.get("name"):
+    if not (key := at(results, "main.name")):
         return None
-    rows = [row for suite in scores.suites for row in (*suite.rows, *suite.folded) if row.main]
-    cells = rows[0].cells if rows else {**dict.fromkeys(HEADINGS, ""), "value": "undefined"}
-    return {**cells, "key": str(main["name"])}
+    rows = [row.cells for suite in scores.suites for row in (*suite.rows, *suite.folded) if row.main]
+    undefined = {**dict.fromkeys(HEADINGS, ""), "value": "undefined"}
+    return {**next(iter(rows), undefined), "key": str(key)}
 
 
 def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequence[str] = ()) -> Plain:
@@ -296,19 +283,14 @@ def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequ
     could not read.
     """
     config = {key: value for key, value in run.config.items() if key != "schema"}
-    problems = list(remarks)
-    contamination: Plain = {}
-    try:
-        contamination = run.contamination
-    except DataError:
-        problems.append("contamination.json cannot be read")
-    metrics = Metrics.read(run.path / "metrics.jsonl")
-    if metrics.faults:
-        problems.append(f"metrics.jsonl: {metrics.faults:,} of its lines cannot be read")
+    metrics, state, scores = (
+        Metrics.read(run.path / "metrics.jsonl"),
+        State.of(run.status),
+        table(run.results),
+    )
+    faults = f"metrics.jsonl: {metrics.faults:,} of its lines cannot be read"
     keys = {scored.name: scored.key for scored in predictions}
-    state, scores = State.of(run.status), table(run.results)
-    command = "evaluate" if config.get("model") and "training" not in config else "train"
-    notes = mapping_of(run.results.get("notes"))
+    command = "evaluate" if kind(run) == "evaluation" else "train"
     return {
         "name": title(run),
         "command": command,
@@ -320,24 +302,25 @@ def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequ
         "panels": panels(metrics),
         "images": images(run.path / "plots", keys, numbers(run.results.get("scores"))),
         "worst": [ranked for scored in predictions if (ranked := worst(scored)) is not None],
-        "seen": seen(contamination),
-        "rule": str(contamination.get("rule") or ""),
-        "config": to_yaml(config) if config else "",
+        "seen": seen(run.contamination),
+        "rule": run.contamination.get("rule", ""),
+        "config": _yaml(config),
         "overrides": run.overrides,
         "repeat": _repeat(command, run.overrides, run.environment.get("command")) if config else "",
         "go_on": "" if state.known == "finished" else f"embedrun resume {shlex.quote(str(run.path))}",
-        "environment": to_yaml(run.environment) if run.environment else "",
-        "notes": to_yaml(notes) if notes else "",
-        "remarks": problems,
+        "environment": _yaml(run.environment),
+        "notes": _yaml(run.results.get("notes")),
+        "remarks": [*remarks, faults] if metrics.faults else [*remarks],
     }
 
 
-def _repeat(command: str, overrides: Sequence[str], typed: object) -> str:
+def _yaml(data: Plain | None) -> str:
+    return to_yaml(dict(data)) if data else ""
+
+
+def _repeat(command: str, overrides: Sequence[str], typed: str | None) -> str:
     """The command that makes the run again, with the folder of YAML that its command line, `typed`, named."""
-    try:
-        words = shlex.split(str(typed or "").replace("--config-dir=", "--config-dir "))
-    except ValueError:  # changed by hand
-        words = []
+    words = shlex.split((typed or "").replace("--config-dir=", "--config-dir "))
     place = words.index("--config-dir") if "--config-dir" in words else len(words)
     return shlex.join(["embedrun", command, *overrides, *words[place : place + 2]])
 
@@ -374,33 +357,38 @@ class Panel(NamedTuple):
 def panels(metrics: Metrics) -> list[Panel]:
     """The panels of a training run; none of a run without values by step."""
     train = metrics.of("train")
-    dev = {key: points for key, points in metrics.of("dev").items() if not key.endswith(CLEAN)}
-    terms: dict[str, Points] = {}
-    shares: dict[str, dict[str, Points]] = {}
-    others: dict[str, Points] = {}
-    for name, points in train.items():
-        word, _, term = name.partition("/")
-        if name.startswith(_TERM):
-            terms[term] = points
-        elif term and word in _ACTIVITY:
-            shares.setdefault(term, {})[word] = points
-        elif name != "loss":
-            others["learning rate" if name == "lr" else name.replace("_", " ")] = points
+    dev = [_dev(key, points) for key, points in metrics.of("dev").items() if not key.endswith(CLEAN)]
+    terms = {name.removeprefix(_TERM): points for name, points in train.items() if name.startswith(_TERM)}
+    activity = {name: points for name, points in train.items() if name.partition("/")[0] in _ACTIVITY}
+    others = {
+        "learning rate" if name == "lr" else name.replace("_", " "): points
+        for name, points in train.items()
+        if name.partition("/")[0] not in ("loss", *_ACTIVITY)
+    }
     loss = chart("training loss", {"training loss": train.get("loss", [])})
     every = [
-        Panel("Loss and dev scores", "", [loss, *(_dev(key, points) for key, points in dev.items())]),
+        Panel("Loss and dev scores", "", [loss, *dev]),
         Panel("Terms of the loss", "Each by itself, before its weight.", _alone(terms)),
         Panel(
             "Comparisons of the terms",
             "Active: the share of a batch's comparisons, or of its rows, that a term can learn from. "
             "Violated: the share of the active comparisons that are the wrong way round. "
             "Gradient share: what the term, its weight included, adds of the gradient at the embeddings.",
-            [chart(term, words, shares=True) for term, words in shares.items()],
+            _by_term(activity),
         ),
         Panel("Optimizer", "", _alone(others)),
     ]
-    drawn = [panel._replace(charts=[each for each in panel.charts if each["lines"]]) for panel in every]
+    drawn = [panel._replace(charts=[chart for chart in panel.charts if chart["lines"]]) for panel in every]
     return [panel for panel in drawn if panel.charts]
+
+
+def _by_term(activity: Mapping[str, Points]) -> list[Plain]:
+    """A chart for each term, with all that is known of its comparisons."""
+    shares: dict[str, dict[str, Points]] = {}
+    for name, points in activity.items():
+        word, _, term = name.partition("/")
+        shares.setdefault(term, {})[word] = points
+    return [chart(term, words, shares=True) for term, words in shares.items()]
 
 
 def _alone(series: Mapping[str, Points]) -> list[Plain]:

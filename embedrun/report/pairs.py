@@ -11,7 +11,7 @@ from embedrun.dataset.named import data_split, unreadable
 from embedrun.dataset.split import hold_out
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
-from embedrun.report.diff import STS_SETS, Predictions, files, score_key
+from embedrun.report.diff import STS_SETS, Predictions, files, place, score_key
 from embedrun.report.scores import ScoredPairs
 from embedrun.rows import Rows
 from embedrun.runs.reading import RunFiles
@@ -37,14 +37,8 @@ def scored_pairs(run: RunFiles) -> tuple[list[ScoredPairs], list[str]]:
             texts, missing = _texts(run, name, predictions.gold)
             key = score_key(name, run.scores)
             pairs.append(ScoredPairs(name, key, predictions.gold, predictions.predicted, texts, missing))
-    main, order = run.main.get("name"), [*STS_SETS]
-    pairs.sort(
-        key=lambda scored: (
-            scored.key != main,
-            scored.name.endswith("_dev"),
-            order.index(scored.name) if scored.name in order else len(order),
-        )
-    )
+    main = run.main.get("name")
+    pairs.sort(key=lambda pair: (pair.key != main, pair.name.endswith("_dev"), place(pair.name)))
     return pairs, remarks
 
 
@@ -62,7 +56,7 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
             rows = hold_out(rows, run.config["dataset"].get("split_seed", 42)).dev or rows
     except (ConfigError, DataError, KeyError, ValueError, TypeError, AttributeError, ImportError, OSError):
         return None, f"The texts of {name} cannot be read again, {_GONE}"
-    if not _same(rows, gold, run.environment.get("data")):
+    if not _same(rows, gold, run.data):
         return None, f"The rows of {name} at hand are not those that this run read, {_GONE}"
     return (list(rows.texts["left"]), list(rows.texts["right"])), ""
 
@@ -84,10 +78,8 @@ def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:
     return data_split(name, "test")
 
 
-def _same(rows: Rows, gold: np.ndarray, read: object) -> bool:
+def _same(rows: Rows, gold: np.ndarray, read: Plain) -> bool:
     """Whether these are the rows that were scored, by the run's fingerprints and by their human scores."""
-    if rows.form != "pair" or len(rows) != len(gold) or not isinstance(read, Mapping):
-        return False
-    name = f"{rows.name}/{rows.split}"
-    known = [value for key, value in read.items() if key == name or key.startswith(f"{name}.")]
-    return rows.fingerprint() in known and np.array_equal(rows.targets["score"], gold)
+    name = f"{rows.name}/{rows.split}."
+    known = [value for key, value in read.items() if f"{key}.".startswith(name)]
+    return rows.form == "pair" and rows.fingerprint() in known and np.array_equal(rows.targets["score"], gold)

@@ -1,18 +1,18 @@
 """What a run measured: values by step, scores, the evaluation rows seen in training, its worst pairs."""
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from embedrun.console import before_training, number, numbers, score
 from embedrun.files import Plain
-from embedrun.runs.reading import POOLING
+from embedrun.runs.reading import POOLING, at, json_rows
 
 Points = Sequence[tuple[int, float | None]]  # step and value, in order of step; None where it is undefined
 
@@ -46,12 +46,8 @@ class Metrics:
         series: dict[tuple[str, str], dict[int, float | None]] = {}
         faults = 0
         for row in _rows(path):
-            try:
-                step, key = row["step"], (str(row["split"]), str(row["name"]))
-            except (KeyError, TypeError):
-                step, key = None, ("", "")
-            if isinstance(step, int) and 0 <= step < 10**12:
-                series.setdefault(key, {})[step] = number(row.get("value"))
+            if row.keys() >= {"split", "name"} and isinstance(step := row.get("step"), int):
+                series.setdefault((row["split"], row["name"]), {})[step] = number(row.get("value"))
             else:
                 faults += 1
         return cls({key: sorted(points.items()) for key, points in series.items()}, faults)
@@ -71,36 +67,22 @@ class Speed:
     @classmethod
     def read(cls, path: Path) -> "Speed":
         """The summary of those lines that can be read."""
-        rows = [row for row in _rows(path) if isinstance(row, dict)]
+        rows = list(_rows(path))
         rates = [rate for row in rows if (rate := number(row.get("rows_per_second"))) is not None]
         memory = [most for row in rows if (most := number(row.get("memory"))) is not None]
         return cls(median(rates) if rates else None, max(memory, default=None))
 
 
-def _rows(path: Path) -> Iterator[Any]:
-    """What each line holds; None for one that is not JSON, such as the last of a killed run."""
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                yield None
+def _rows(path: Path) -> Iterator[Plain]:
+    if path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from json_rows(file)
 
 
 def interval(results: Plain, key: str) -> tuple[float, float] | None:
-    """The ends of the 95 % interval of a score, if there are two and in order."""
-    ends = mapping_of(results.get("intervals")).get(key)
-    if not isinstance(ends, list | tuple) or len(ends) != 2:
-        return None
-    low, high = number(ends[0]), number(ends[1])
-    return None if low is None or high is None or low > high else (low, high)
-
-
-def mapping_of(value: object) -> Plain:
-    """The value, if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    """The ends of the 95 % interval of a score, where there is one."""
+    ends = results.get("intervals", {}).get(key)
+    return (float(ends[0]), float(ends[1])) if ends else None
 
 
 CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
@@ -138,30 +120,32 @@ class ScoreTable(NamedTuple):
 
 
 def table(results: Plain) -> ScoreTable:
-    """From `results.json`, which may lack anything."""
-    scores, before = numbers(results.get("scores")), numbers(results.get("baseline"))
-    main = mapping_of(results.get("main")).get("name")
+    """From `results.json`, which lacks everything while a run goes on."""
+    scores, main = numbers(results.get("scores")), at(results, "main.name")
     rows: dict[str, list[ScoreRow]] = {}
-    for key, value in scores.items():
-        if key.endswith(CLEAN):
-            continue
-        baseline, clean = before.get(key), _written(key, scores.get(key + CLEAN))
-        cells = {
-            "before": _written(key, baseline),
-            "value": score(key, value),
-            "gain": _written(key, None if baseline is None else value - baseline, sign="+"),
-            "interval": " to ".join(_written(key, end) for end in interval(results, key) or ()),
-            "clean": "the same" if clean == score(key, value) else clean,
-        }
-        rows.setdefault(key.partition("/")[0], []).append(ScoreRow(key, key == main, cells))
-    every = [row for suite in rows.values() for row in suite]
-    headings = {column: word for column, word in HEADINGS.items() if any(row.cells[column] for row in every)}
-    if "before" in headings:
-        headings["before"] = before_training(mapping_of(results.get("notes")).get(POOLING))
-    elif "value" in headings:
-        headings["value"] = "value"
+    for key in scores:
+        if not key.endswith(CLEAN):
+            row = ScoreRow(key, key == main, _cells(key, scores, results))
+            rows.setdefault(key.partition("/")[0], []).append(row)
+    of_training = {"before": before_training(at(results, f"notes.{POOLING}"))}
+    words = HEADINGS | (of_training if results.get("baseline") else {"value": "value"})
+    every = list(chain.from_iterable(rows.values()))
+    headings = {column: word for column, word in words.items() if any(row.cells[column] for row in every)}
     suites = [_suite(name, suite) for name, suite in rows.items()]
     return ScoreTable(headings, sorted(suites, key=lambda suite: suite.name.endswith("_dev")))
+
+
+def _cells(key: str, scores: dict[str, float], results: Plain) -> dict[str, str]:
+    """The cells of a score, by the columns of `HEADINGS`."""
+    value, clean = score(key, scores[key]), _written(key, scores.get(key + CLEAN))
+    baseline = numbers(results.get("baseline")).get(key)
+    return {
+        "before": _written(key, baseline),
+        "value": value,
+        "gain": _written(key, None if baseline is None else scores[key] - baseline, sign="+"),
+        "interval": " to ".join(_written(key, end) for end in interval(results, key) or ()),
+        "clean": "the same" if clean == value else clean,
+    }
 
 
 def _written(key: str, value: float | None, sign: str = "") -> str:
@@ -204,46 +188,36 @@ class Seen(NamedTuple):
 
 
 def seen(contamination: Plain) -> list[Seen]:
-    """From `contamination.json`, which may lack anything."""
+    """From `contamination.json`; nothing where that was not checked."""
     kinds = []
     for kind, (where, about) in _KINDS.items():
-        checked = mapping_of(contamination.get(kind))
-        whole = [line for line in map(mapping_of, list_of(checked.get("sets"))) if line.get("subset") is None]
-        sets = list(dict.fromkeys(_set(line) for line in whole if line))  # two tasks may score one set
-        against = ", ".join(_named(mapping_of(line)) for line in list_of(checked.get("seen")))
-        touched = [line.name for line in sets if line.any]
-        some = f"{len(touched)} of {len(sets)} sets ({', '.join(touched)}) have rows that are"
-        if sets:
+        checked = contamination.get(kind, {})
+        whole = [line for line in checked.get("sets", []) if line["subset"] is None]
+        if sets := list(dict.fromkeys(map(_set, whole))):  # two tasks may score one set
+            against = ", ".join(f"{_named(rows)}, {rows['rows']:,} rows" for rows in checked["seen"])
+            touched = [line.name for line in sets if line.any]
+            some = f"{len(touched)} of {len(sets)} sets ({', '.join(touched)}) have rows that are"
             summary = f"{some if touched else 'No evaluation row is'} {where}."
             kinds.append(Seen(where, about, against, sets, summary))
     return kinds
 
 
 def _set(line: Plain) -> SeenSet:
-    rows = number(line.get("rows")) or 0
-    pairs, sentences = number(line.get("pairs")), number(line.get("sentences"))
+    rows, pairs, sentences = line["rows"], line["pairs"], line["sentences"]
     whole = sentences if pairs is None else pairs
-    name = f"{line.get('name', '?')} {line.get('split') or ''}".strip()
-    return SeenSet(name, f"{rows:,.0f}", _share(pairs, rows), _share(sentences, rows), bool(whole))
-
-
-def _share(part: float | None, whole: float) -> str:
-    """`5 (0.4 %)`; what is above zero is never written as 0 %."""
-    if not part:
-        return "" if part is None else "0"
-    share = 100 * part / whole if whole else 0.0
-    return f"{part:,.0f} ({'under 0.1' if share < 0.1 else f'{share:.1f}'} %)"
+    return SeenSet(_named(line), f"{rows:,}", _share(pairs, rows), _share(sentences, rows), bool(whole))
 
 
 def _named(line: Plain) -> str:
-    rows = number(line.get("rows"))
-    counted = "" if rows is None else f", {rows:,.0f} rows"
-    return f"{line.get('name', '?')} {line.get('split', '')}{counted}"
+    return f"{line['name']} {line['split']}"
 
 
-def list_of(value: object) -> list[object]:
-    """The value, if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
+def _share(part: int | None, whole: int) -> str:
+    """`5 (0.4 %)`; what is above zero is never written as 0 %."""
+    if not part:
+        return "" if part is None else "0"
+    share = 100 * part / whole
+    return f"{part:,} ({'under 0.1' if share < 0.1 else f'{share:.1f}'} %)"
 
 
 _SHOWN = 10
@@ -319,9 +293,9 @@ def worst(scored: ScoredPairs) -> Worst | None:
 
 def ranks(values: np.ndarray) -> np.ndarray:
     """The share of values below each, half of its equals among them, in percent, ``(values,)``."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    below = np.cumsum(counts) - counts  # (distinct,)
-    return (100 * (below + counts / 2) / len(values))[inverse]
+    from scipy.stats import rankdata
+
+    return 100 * (rankdata(values) - 0.5) / len(values)
 
 
 def _shortened(text: str) -> str:

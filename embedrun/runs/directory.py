@@ -40,7 +40,7 @@ class Outcome:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 CHECKPOINTS = "checkpoints"
-_LOOKS, _PAUSE = 5, 0.02  # attempts to lock a directory, and seconds between: `is_free` locks it briefly
+_LOOKS, _PAUSE = 5, 0.02  # attempts to lock a directory, and seconds between: `is_alive` locks it briefly
 # Written before config.yaml.
 _FIRST = ("run.log", "status.json", "overrides.yaml", CHOICES, "environment.json")
 
@@ -132,11 +132,6 @@ class Run:
             run.release()
             raise
         return run
-
-    @staticmethod
-    def is_free(path: Path) -> bool:
-        """Whether no process is known to write into a directory; others are locked out only for a moment."""
-        return is_alive(path) is not True
 
     def release(self) -> None:
         """Unlock the directory."""
@@ -249,7 +244,7 @@ def holds_nothing(path: Path) -> bool:
     """Whether a folder can be deleted without loss: its run ended before it had begun."""
     names = {child.name for child in path.iterdir()} if path.is_dir() else {""}
     names = {name for name in names if not _is_partly_written(name)}
-    return names <= {*_FIRST, ".lock", PARTS} and Run.is_free(path)
+    return names <= {*_FIRST, ".lock", PARTS} and is_alive(path) is not True
 
 
 def _is_partly_written(name: str) -> bool:

@@ -1,6 +1,5 @@
 """The runs below some folders, as data and as a table."""
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +10,10 @@ from typing import Any
 
 from embedrun.config.check import alike
 from embedrun.config.decides import decides
-from embedrun.console import duration, fitted, number, score_text, wrapped
+from embedrun.console import duration, fitted, number, numbers, score_text, wrapped
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, is_alive
-from embedrun.runs.reading import MARKS, RunFiles, as_text, flattened
+from embedrun.runs.reading import MARKS, RunFiles, as_text, flattened, json_rows, some
 
 _DEEPEST = 8  # who names a whole disk by mistake is not to wait for all of it
 _COLUMNS = 3  # options in columns of their own
@@ -103,15 +102,15 @@ class Wanted:
         Raises:
             ConfigError: if no run has one of the columns.
         """
-        named = [*self.where, *([self.sort] if self.sort else []), *self.columns]
-        refuse_unknown(runs, named, "embedrun runs")
+        refuse_unknown(runs, [*self.where, *filter(None, [self.sort]), *self.columns], "embedrun runs")
         kept = [run for run in runs if all(cell(run, key) in values for key, values in self.where.items())]
-        if self.sort is not None:
+        if self.sort:
             kept = _sorted(kept, self.sort)
         if self.reverse:
             kept.reverse()
-        in_order = self.sort is not None or self.reverse
-        return kept[: self.limit] if in_order or self.limit is None else kept[-self.limit :]
+        if self.limit is None:
+            return kept
+        return kept[: self.limit] if self.sort or self.reverse else kept[-self.limit :]
 
 
 _OF_ALL = ("name", "kind", "state", "started", "score")  # columns that every run has, beside its own
@@ -169,38 +168,40 @@ def _sorted(runs: Sequence[RunFiles], key: str) -> list[RunFiles]:
     return sorted(runs, key=order)
 
 
-def data(found: Found, wanted: Wanted | None = None) -> Plain:
+def data(found: Found, wanted: Wanted) -> Plain:
     """The list as JSON-compatible data."""
-    listed = (wanted or Wanted()).of(found.runs)
+    listed = wanted.of(found.runs)
     differing = options(listed)
-    runs = [
-        {
-            "directory": str(run.path),
-            "kind": kind(run),
-            "state": run.status.get("state"),
-            "alive": is_alive(run.path) if run.state == "running" else None,
-            "experiment": run.config.get("name"),
-            **{key: run.status.get(key) for key in ("started", "heartbeat", "ended", "error")},
-            "choices": dict(run.choices),
-            "options": {key: values[place] for key, values in differing.items()},
-            "main": run.main or None,
-            "progress": progress(run) if run.state == "running" else None,
-        }
-        for place, run in enumerate(listed)
-    ]
-    return {"runs": runs, "broken": found.broken}
+    differing_of = [{key: values[place] for key, values in differing.items()} for place in range(len(listed))]
+    return {"runs": list(map(_data_of, listed, differing_of)), "broken": found.broken}
+
+
+def _data_of(run: RunFiles, differing: Plain) -> Plain:
+    """What the list says of one run; `differing` are its options that other runs have not."""
+    running = run.state == "running"
+    return {
+        "directory": str(run.path),
+        "kind": kind(run),
+        "state": run.status.get("state"),
+        "alive": is_alive(run.path) if running else None,
+        "experiment": run.config.get("name"),
+        **{key: run.status.get(key) for key in ("started", "heartbeat", "ended", "error")},
+        "choices": dict(run.choices),
+        "options": differing,
+        "main": run.main or None,
+        "progress": progress(run) if running else None,
+    }
 
 
 HEADINGS = {"training": "trainings", "evaluation": "evaluations", "trial": "trials of searches"}
 
 
-def table(found: Found, now: datetime, wanted: Wanted | None = None, width: int | None = None) -> str:
+def table(found: Found, now: datetime, wanted: Wanted, width: int | None) -> str:
     """The list as text: a line for each run, of at least one, and the names of further options that differ.
 
     Trainings, evaluations and trials have a table each. The age of a heartbeat is counted from `now`, which
     needs a time zone. `width` is that of `console.fitted`.
     """
-    wanted = wanted or Wanted()
     listed = wanted.of(found.runs)
     if not listed:
         return f"none of {len(found.runs)} runs is as asked for"
@@ -208,7 +209,9 @@ def table(found: Found, now: datetime, wanted: Wanted | None = None, width: int 
     for name, heading in HEADINGS.items():
         if runs := [run for run in listed if kind(run) == name]:
             tables[heading] = _chosen(runs, wanted, width) if wanted.columns else _table(runs, now, width)
-    parts = [f"{heading}:\n{text}" if len(tables) > 1 else text for heading, text in tables.items()]
+    parts = (
+        [f"{heading}:\n{text}" for heading, text in tables.items()] if len(tables) > 1 else [*tables.values()]
+    )
     if len(listed) < len(found.runs):
         parts.append(f"{len(listed)} of {len(found.runs)} runs")
     return "\n\n".join(parts)
@@ -231,20 +234,20 @@ def _table(runs: Sequence[RunFiles], now: datetime, width: int | None) -> str:
     differing = columns(runs)
     if all(run.choices.get("experiment") in (None, run.config.get("name")) for run in runs):
         differing.pop("experiment", None)  # a column of all lists already
-    chosen = [key for key in differing if any(key in run.choices for run in runs)]
-    others = [key for key in differing if key not in chosen]
-    shown, rest = [*chosen, *others[:_COLUMNS]], others[_COLUMNS:]
-    cells = [["run", "state", "experiment", "started", *shown, "main score", "value"]]
-    for place, run in enumerate(runs):
-        start = [str(run.path), _state(run, now), str(run.config.get("name", "-")), _started(run.status)]
-        values = [_value_text(differing[key][place]) for key in shown]
-        cells.append([*start, *values, str(run.main.get("name") or "-"), cell(run, "score")])
-    lines = fitted(cells, width, right=[len(cells[0]) - 1])
-    if not rest:
-        return lines
-    more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
-    note = f"also different: {', '.join(rest[:_NAMED])}{more} (--diff A B shows two runs)"
-    return f"{lines}\n\n{wrapped(note, width)}"
+    many = sum(key in choices(runs) for key in differing) + _COLUMNS  # `columns` has the choices first
+    shown, rest = list(differing)[:many], list(differing)[many:]
+    cells = [
+        [
+            *(str(run.path), _state(run, now), str(run.config.get("name", "-")), _started(run.status)),
+            *(_value_text(differing[key][place]) for key in shown),
+            *(str(run.main.get("name") or "-"), cell(run, "score")),
+        ]
+        for place, run in enumerate(runs)
+    ]
+    heading = ["run", "state", "experiment", "started", *shown, "main score", "value"]
+    lines = fitted([heading, *cells], width, right=[len(heading) - 1])
+    note = f"also different: {some(rest, _NAMED)} (--diff A B shows two runs)"
+    return f"{lines}\n\n{wrapped(note, width)}" if rest else lines
 
 
 def progress(run: RunFiles) -> Plain:
@@ -253,9 +256,8 @@ def progress(run: RunFiles) -> Plain:
     What is not known is None. `left` are seconds until the last of the optimizer `steps`, as long as those so
     far took, dev scores counted; `dev` is the last dev score, of its first key, `metric`, at step `scored`.
     """
-    step, steps = (_whole(run.status.get(key)) for key in ("step", "steps"))
-    seconds = run.status.get("seconds")
-    taken = number(seconds.get("train")) if isinstance(seconds, Mapping) else None
+    step, steps = run.status.get("step"), run.status.get("steps")
+    taken = numbers(run.status.get("seconds")).get("train")
     left = round((steps - step) * taken / step, 1) if step and steps and taken is not None else None
     metric, dev, scored = _last_dev(run.path / "metrics.jsonl")
     return {"step": step, "steps": steps, "left": left, "metric": metric, "dev": dev, "scored": scored}
@@ -273,20 +275,11 @@ def _last_dev(path: Path) -> tuple[str | None, float | None, int | None]:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return last
-    for line in lines:
-        try:
-            row = json.loads(line)
-            name, value, step = row["name"], number(row["value"]), _whole(row["step"])
-            is_dev = row["split"] == "dev"
-        except (ValueError, KeyError, TypeError):  # half a line, at either end
-            continue
-        if is_dev and step and value is not None and last[0] in (None, name):
+    for row in json_rows(lines):
+        name, value, step = row.get("name"), number(row.get("value")), row.get("step")
+        if row.get("split") == "dev" and step and value is not None and last[0] in (None, name):
             last = name, value, step
     return last
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 _FRESH = 120  # seconds: a heartbeat of a run that says its steps is shown when it is older
@@ -297,22 +290,37 @@ def _state(run: RunFiles, now: datetime) -> str:
 
     Where its process is gone, it was `killed`.
     """
-    state = run.state or "no status yet"
-    if state != "running":
-        return state
-    so_far, is_killed = progress(run), is_alive(run.path) is False
-    words = ["killed" if is_killed else state]
-    if (step := so_far["step"]) is not None:
-        words.append(f"step {step:,}" + (f" of {so_far['steps']:,}" if so_far["steps"] is not None else ""))
-        if so_far["left"] is not None and not is_killed:  # a killed run takes no more time
-            words.append(f"{duration(so_far['left'])} left")
-        if so_far["dev"] is not None:
-            words.append(f"dev {score_text(str(so_far['metric']), so_far['dev'])} at {so_far['scored']:,}")
+    if run.state != "running":
+        return run.state or "no status yet"
+    so_far, was_killed = progress(run), is_killed(run)
+    words = ["killed" if was_killed else "running"]
+    if so_far["step"] is not None:
+        words += _progress_words({**so_far, "left": None} if was_killed else so_far)  # it takes no more time
     if (beat := _time(run.status.get("heartbeat"))) is not None:
         age = max(0, int((now - beat).total_seconds()))
-        if is_killed or step is None or age > _FRESH:
+        if was_killed or so_far["step"] is None or age > _FRESH:
             words.append(f"last heartbeat {duration(age)} ago")
     return ", ".join(words)
+
+
+def _progress_words(so_far: Plain) -> list[str]:
+    """Step, time left and last dev score of a run that has a step; what is not known is left out."""
+    words = [steps_text(so_far["step"], so_far["steps"])]
+    if so_far["left"] is not None:
+        words.append(f"{duration(so_far['left'])} left")
+    if so_far["dev"] is not None:
+        words.append(f"dev {score_text(str(so_far['metric']), so_far['dev'])} at {so_far['scored']:,}")
+    return words
+
+
+def steps_text(step: int, steps: int | None) -> str:
+    """`step 250 of 1,000`; without the last where that is not known."""
+    return f"step {step:,}" + ("" if steps is None else f" of {steps:,}")
+
+
+def is_killed(run: RunFiles) -> bool:
+    """Whether a run says that it is running, and its process is gone."""
+    return run.state == "running" and is_alive(run.path) is False
 
 
 def _started(status: Plain) -> str:
@@ -341,8 +349,7 @@ def columns(runs: Sequence[RunFiles]) -> Columns:
 
     A choice explains the options of its group, and that of an experiment all; not what somebody has typed.
     """
-    chosen = choices(runs)
-    typed = {key for run in runs for key in _typed(run)}
+    chosen, typed = choices(runs), _typed(runs)
     groups = {key for run in runs for key in run.config}
     unexplained = {
         option: values
@@ -388,28 +395,29 @@ def labels(
     """
     names = [_name(run) for run in runs]
     parts = _parts(runs, names, without) if shown is None else shown
-    texts: list[str] = []
-    for place, name in enumerate(names):
-        values = {key: column[place] for key, column in parts.items() if column[place] is not None}
-        words = [
-            f"{key}={as_text(value, _LABEL_WIDTH)}".removeprefix("name=") for key, value in values.items()
-        ]
-        texts.append(", ".join(words) or name)
+    rows = zip(*parts.values(), strict=True) if parts else [()] * len(runs)  # the values of each run
+    texts = [
+        _label(dict(zip(parts, row, strict=True))) or name for row, name in zip(rows, names, strict=True)
+    ]
     return [
         f"{text} ({texts[:place].count(text) + 1})" if texts.count(text) > 1 else text
         for place, text in enumerate(texts)
     ]
 
 
+def _label(values: Plain) -> str:
+    known = {key: as_text(value, _LABEL_WIDTH) for key, value in values.items() if value is not None}
+    return ", ".join(f"{key}={text}".removeprefix("name=") for key, text in known.items())
+
+
 def title(run: RunFiles) -> str:
     """The name of a run on its own, with the choices that were typed beside its experiment."""
-    typed = [key for key in _typed(run) if key in run.choices and key != _FIRST and _decides(key) == "what"]
+    typed = [key for key in _typed([run]) if key in run.choices and key != _FIRST and _decides(key) == "what"]
     return ", ".join([_name(run), *(f"{group}={run.choices[group]}" for group in typed)])
 
 
 def _parts(runs: Sequence[RunFiles], names: Sequence[str], without: Collection[str]) -> Columns:
-    chosen = choices(runs)
-    typed = {key for run in runs for key in _typed(run)}
+    chosen, typed = choices(runs), _typed(runs)
     parts: Columns = {}
     for group, values in chosen.items():
         if group in typed or _varies(values, parts.values()):
@@ -437,9 +445,10 @@ def _is_typed(option: str, typed: Collection[str]) -> bool:
     return any(option == key or ("." in key and option.startswith(f"{key}.")) for key in typed)
 
 
-def _typed(run: RunFiles) -> list[str]:
+def _typed(runs: Sequence[RunFiles]) -> list[str]:
     """The groups and options that were typed."""
-    return list(dict.fromkeys(override.lstrip("+~").partition("=")[0] for override in run.overrides))
+    words = [override.lstrip("+~").partition("=")[0] for run in runs for override in run.overrides]
+    return list(dict.fromkeys(words))
 
 
 def _name(run: RunFiles) -> str:

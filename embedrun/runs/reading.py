@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -186,6 +186,14 @@ def flattened(tree: Plain, prefix: str = "") -> Plain:
     return leaves
 
 
+def at(tree: Plain, path: str) -> Any:
+    """The value at a dotted path; None where there is none."""
+    value: Any = tree
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
 def as_text(value: object, width: int) -> str:
     """A value on one line of at most `width` characters; a long path keeps its end."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -193,6 +201,21 @@ def as_text(value: object, width: int) -> str:
     if len(text) <= width:
         return text
     return f"...{text[3 - width :]}" if "/" in text else f"{text[: width - 3]}..."
+
+
+def some(words: Sequence[str], most: int) -> str:
+    """The first words, and how many more there are."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def json_rows(lines: Iterable[str]) -> Iterator[Plain]:
+    """The mapping that each line holds; an empty one where it holds none, as the last of a killed run."""
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        yield _mapping(row)
 
 
 def _mapping(value: object) -> Plain:

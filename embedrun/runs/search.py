@@ -1,6 +1,7 @@
 """Find the run that is meant: by name, by configuration, the newest, the unfinished one."""
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from embedrun.config import nearest, presets, safety
 from embedrun.config.decides import decisive
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, expanded, to_json, write_atomically
-from embedrun.runs.directory import Run, config_hash, holds_nothing, now
+from embedrun.files import Plain, expanded, is_alive, to_json, write_atomically
+from embedrun.runs.directory import config_hash, holds_nothing, now
 from embedrun.runs.listing import below
 from embedrun.runs.reading import BEGAN, RunFiles, as_text, flattened, is_run, newest_first
 
@@ -50,7 +51,7 @@ def unfinished(name: str, config: Plain, directory: str | None) -> Path | None:
 
 
 def _can_go_on(run: RunFiles) -> bool:
-    return not run.is_finished and run.has_begun and Run.is_free(run.path)
+    return not run.is_finished and run.has_begun and is_alive(run.path) is not True
 
 
 # The options of a group, and those that a run began with, to the options as they are written down.
@@ -75,24 +76,28 @@ def settled_for(plain: Plain, run: Path | None, pin: Pin | None = None) -> Plain
     return settled(plain, beginning(run) if run is not None and is_its else None, pin=pin)
 
 
-def settled(plain: object, began: object = None, *, pin: Pin | None = None) -> Any:
-    """Configuration data, of any form, in which each ``run:NAME`` is replaced by a directory.
+def settled(plain: Plain, began: Plain | None = None, *, pin: Pin | None = None) -> Plain:
+    """Configuration data in which each ``run:NAME`` is replaced by a directory.
 
     What cannot be settled stays, for `locate` to report with everything else that is missing. Directories of
     `began`, the settled data of the run to be resumed, are kept, whatever has finished since. `pin` settles
     what else the options of `dataset` leave open.
     """
-    if isinstance(plain, list):
-        return [settled(value, _part(began, place)) for place, value in enumerate(plain)]
-    if not isinstance(plain, Mapping):
-        return plain
-    values = {}
-    for key, value in plain.items():
-        names_model = key in ("name", "model") and isinstance(value, str)
-        values[key] = (_directory if names_model else settled)(value, _part(began, key))
+    values = _settled(plain, began)
     if pin is not None and isinstance(group := values.get("dataset"), Mapping):
         values["dataset"] = pin(group, _part(began, "dataset"))
     return values
+
+
+def _settled(plain: object, began: object) -> Any:
+    """As `settled`, of data of any form."""
+    if isinstance(plain, list):
+        return [_settled(value, _part(began, place)) for place, value in enumerate(plain)]
+    if not isinstance(plain, Mapping):
+        return plain
+    values = {key: _settled(value, _part(began, key)) for key, value in plain.items()}
+    models = [key for key in ("name", "model") if isinstance(plain.get(key), str)]
+    return values | {key: _directory(plain[key], _part(began, key)) for key in models}
 
 
 def _part(data: Any, key: object) -> Any:
@@ -165,10 +170,7 @@ def named(word: str, kind: Kind = ANY) -> str:
         DataError: if ``run:``, ``latest`` or a folder of runs has no run that is wanted.
     """
     folder = expanded(word)
-    try:
-        is_itself = folder.exists() and _is_itself(folder)
-    except (OSError, ValueError):  # too long, or with a character that no path has
-        return word
+    is_itself = os.path.exists(folder) and _is_itself(folder)  # False of a word too long for a path
     if is_itself or not (word.startswith(MARK) or word == LATEST or _candidates(word)[0]):
         return word
     path, how = _meant(word, kind)
@@ -202,15 +204,22 @@ def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     """The run of a word that must mean one, and how it was chosen."""
     paths, folder = _candidates(word)
     every = newest_first(RunFiles.read(path, strict=False) for path in paths)
-    runs = [run for run in every if kind.fits(run)] or (every if folder is None or kind.any_else else [])
+    runs = [run for run in every if kind.fits(run)]
+    if folder is None or kind.any_else:
+        runs = runs or every
     if not runs:
         raise _none(word, kind)
     if folder is None and len(runs) > 1:
-        listed = [f"{run.path}  {run.state or 'no status'} {run.when[:16]}" for run in runs[:_LISTED]]
-        more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
-        problem = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
-        raise ConfigError("\n    ".join([problem, *listed, *more]))
+        raise _ambiguous(word, runs)
     return runs[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
+
+
+def _ambiguous(word: str, runs: Sequence[RunFiles]) -> ConfigError:
+    """The refusal of a word that is in the names of several runs, the newest of which are listed."""
+    listed = [f"{run.path}  {run.state or 'no status'} {run.when[:16]}" for run in runs[:_LISTED]]
+    more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
+    problem = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
+    return ConfigError("\n    ".join([problem, *listed, *more]))
 
 
 def _with_part(part: str) -> list[Path]:
@@ -226,7 +235,7 @@ def _with_part(part: str) -> list[Path]:
 
 def _below(folder: Path) -> Iterator[Path]:
     """The run directories in and below a folder, without the trials of searches and the jobs of tables."""
-    yield from below(folder, without=_OF_OTHERS) if folder.is_dir() else ()
+    yield from below(folder, without=_OF_OTHERS) if os.path.isdir(folder) else ()
 
 
 def _none(word: str, kind: Kind) -> DataError:
@@ -253,13 +262,19 @@ def near_models(word: str) -> str:
     places = [run.path.relative_to(_OUTPUTS) for run in newest_first(runs)]
     names = list(dict.fromkeys(f"{MARK}{place.parts[0]}" for place in places))
     spelled = {place.name: f"{MARK}{place}" for place in places}
-    spelled |= {name.removeprefix(MARK): name for name in names}
-    for preset in presets.groups()["backbone"]:
-        if isinstance(model := presets.whole(presets.folder(), f"backbone/{preset}").get("name"), str):
-            spelled |= {preset: model, model: model, model.rpartition("/")[2]: model}
+    spelled |= {name.removeprefix(MARK): name for name in names} | _models_of_presets()
     if word not in spelled.values() and (near := difflib.get_close_matches(text, spelled, _NEAR)):
         return f"; did you mean {' or '.join(dict.fromkeys(repr(spelled[name]) for name in near))}?"
     return f"; runs with a model: {', '.join(names[:_NEAR])}" if names else ""
+
+
+def _models_of_presets() -> dict[str, str]:
+    """The ids of the presets' models, by the words that may mean one."""
+    words = {}
+    for preset in presets.groups()["backbone"]:
+        if isinstance(model := presets.whole(presets.folder(), f"backbone/{preset}").get("name"), str):
+            words |= {preset: model, model: model, model.rpartition("/")[2]: model}
+    return words
 
 
 def same_config(folder: Path, config: Plain) -> None:

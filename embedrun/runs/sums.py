@@ -32,21 +32,25 @@ def verify(folder: Path, *, every_byte: bool = False) -> None:
     place = folder / FILE
     if not place.is_file():
         return
-    try:
+    with files.as_written(place, f"sums of schema {_SCHEMA}", "copy the folder again, or remove it"):
         manifest = files.read_json(place)
         if manifest["schema"] != _SCHEMA or not manifest["files"]:
             raise ValueError(f"has no files, or another schema than {_SCHEMA}")
         sums = {str(name): (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
         read = every_byte or sum(size for size, _ in sums.values()) <= AT_ONCE
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
-        raise DataError(f"{place}: cannot be read ({fault}); copy the folder again, or remove it") from fault
-    problems = []
-    for name, (size, digest) in sums.items():
-        path = folder / name
-        if not path.is_file():
-            problems.append(f"{path}: is missing")
-        elif path.stat().st_size != size or (read and files.sha256(path) != digest):
-            problems.append(f"{path}: differs from what its run wrote")
     advice = f"copy the folder again, or remove {place} if it was changed on purpose"
-    if problems:
-        raise DataError([f"{problem} ({FILE}); {advice}" for problem in problems])
+    if problems := [
+        f"{folder / name}: {problem} ({FILE}); {advice}"
+        for name, (size, digest) in sums.items()
+        if (problem := _difference(folder / name, size, digest if read else None))
+    ]:
+        raise DataError(problems)
+
+
+def _difference(path: Path, size: int, digest: str | None) -> str:
+    """How a file differs from its sum; without a digest only sizes are compared."""
+    if not path.is_file():
+        return "is missing"
+    if path.stat().st_size == size and (digest is None or files.sha256(path) == digest):
+        return ""
+    return "differs from what its run wrote"

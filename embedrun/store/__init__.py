@@ -72,8 +72,8 @@ class Store:
         if not isinstance(entries, list):
             raise DataError(f"{path}: expected a list of files, got {type(entries).__name__}")
         for number, entry in enumerate(entries, 1):
-            values = entry if isinstance(entry, dict) else {}
-            if not all(isinstance(values.get(name), type_) for name, type_ in _ENTRY.items()):
+            types = {name: type(value) for name, value in entry.items()} if isinstance(entry, dict) else {}
+            if not _ENTRY.items() <= types.items():
                 raise DataError(f"{path}, entry {number}: needs {', '.join(_ENTRY)}; see embedrun/store/")
         return entries
 
@@ -139,14 +139,14 @@ def verify(store: Store, entry: Plain, catalogue: Catalogue | None = None) -> li
     try:
         if (digest := sha256(path)) != entry["sha256"]:
             problems.append(f"{path}: sha256 {digest[:12]}..., the manifest says {entry['sha256'][:12]}...")
-        values = store.read(name, entry.get("columns") or ["text"])
+        values = store.read(name, entry.get("columns", ["text"]))
         rows = len(next(iter(values.values())))
         if rows != entry["rows"]:
             problems.append(f"{path}: {rows} rows, the manifest says {entry['rows']}")
-        if catalogue is not None and (known := catalogue.files.get(name)) is not None:
+        if catalogue is not None and name in catalogue.files:
             first_row = 2 if name.endswith(".tsv.gz") else 1
-            constant = (entry.get("hub") or {}).get("constants") or {}
-            problems += published_problems(path, known, rows, values, first_row, constant)
+            constant = entry.get("hub", {}).get("constants", {})
+            problems += published_problems(path, catalogue.files[name], rows, values, first_row, constant)
     except DataError as fault:
         problems += fault.problems
     return list(dict.fromkeys(problems))

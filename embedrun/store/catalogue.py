@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -20,25 +20,53 @@ class HubSource:
     repo: str
     files: list[str]
     revision: str | None = None
-    columns: dict[str, str] | None = None
-    constants: dict[str, Any] | None = None
-    blocks: dict[str, list[str]] | None = None
-    values: dict[str, dict] | None = None
-    keep: dict[str, list] | None = None
+    columns: dict[str, str] = field(default_factory=lambda: {"text": "text"})  # plain text has no columns
+    constants: dict[str, Any] = field(default_factory=dict)
+    blocks: dict[str, list[str]] = field(default_factory=dict)
+    values: dict[str, dict] = field(default_factory=dict)
+    keep: dict[str, list] = field(default_factory=dict)
     rows: int | None = None
+
+
+# Key of the manifest and of the catalogue: the column whose values it counts.
+COUNTED = {"labels": "label", "subsets": "subset", "sources": "source", "entailment": "entailment"}
 
 
 @dataclass(frozen=True)
 class StoreFile:
-    """What is known of one file: published numbers, and its source. None: nothing is known."""
+    """What is known of one file: published numbers, and its source. None, or empty: nothing is known."""
 
     rows: int | None = None
-    labels: dict[str, int] | None = None
-    subsets: dict[str, int] | None = None
-    entailment: dict[str, int] | None = None
-    label_values: list[int] | None = None
-    score_scale: list[float] | None = None
+    labels: dict[str, int] = field(default_factory=dict)
+    subsets: dict[str, int] = field(default_factory=dict)
+    entailment: dict[str, int] = field(default_factory=dict)
+    label_values: list[int] = field(default_factory=list)
+    score_scale: list[float] = field(default_factory=list)
     hub: HubSource | None = None
+
+    @property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """The number of rows of each value, by column."""
+        return {column: getattr(self, key, {}) for key, column in COUNTED.items()}
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """The rule of each column whose values are known."""
+        accepted = self.counts | {"label": self.label_values or self.labels}
+        rules: dict[str, Rule] = {
+            column: partial(_among, accepted=list(map(str, values)))
+            for column, values in accepted.items()
+            if values
+        }
+        if self.score_scale:
+            rules["score"] = partial(score, low=self.score_scale[0], high=self.score_scale[1])
+        return rules
+
+
+def _among(value: object, *, accepted: Sequence[str]) -> object:
+    if str(value) not in accepted:
+        raise ValueError(f"{value!r} is none of {', '.join(accepted)}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -48,6 +76,11 @@ class DataSet:
     about: str
     licence: str
     files: dict[str, StoreFile]
+
+    @property
+    def is_on_hub(self) -> bool:
+        """Whether a source of any of its files is known."""
+        return any(file.hub for file in self.files.values())
 
 
 @dataclass(frozen=True)
@@ -83,8 +116,6 @@ class Catalogue:
         return {name, *groups} if name else set()
 
 
-# Key of the manifest and of the catalogue: the column whose values it counts.
-COUNTED = {"labels": "label", "subsets": "subset", "sources": "source", "entailment": "entailment"}
 _PUBLISHED = "the published data set has"
 
 
@@ -104,29 +135,14 @@ def published_problems(
         constant: columns that the source does not have, and that are not checked.
     """
     problems = [f"{path}: {rows} rows, {_PUBLISHED} {known.rows}"] if known.rows not in (None, rows) else []
-    rules: dict[str, Rule] = {}
-    for key, column in COUNTED.items():
-        expected = getattr(known, key, None)
-        if expected is not None and column not in constant:
-            counts = Counter(map(str, values.get(column, ())))
-            rules[column] = partial(_among, accepted=list(map(str, expected)))
-            problems += [
-                f"{path}: {counts[str(value)]} rows of {column} {value}, {_PUBLISHED} {count}"
-                for value, count in expected.items()
-                if counts[str(value)] != count
-            ]
-    if known.label_values is not None:
-        rules["label"] = partial(_among, accepted=list(map(str, known.label_values)))
-    if known.score_scale is not None:
-        low, high = known.score_scale
-        rules["score"] = partial(score, low=low, high=high)
+    for column, expected in known.counts.items():
+        counts = Counter(map(str, values.get(column, ())))
+        problems += [
+            f"{path}: {counts[str(value)]} rows of {column} {value}, {_PUBLISHED} {count}"
+            for value, count in expected.items()
+            if counts[str(value)] != count and column not in constant
+        ]
     faults = LineFaults(path)
-    checked = {column: rule for column, rule in rules.items() if column in values}
-    convert(values, checked, range(first, first + rows), faults)
+    rules = {column: known.rules[column] for column in known.rules.keys() & values.keys() - set(constant)}
+    convert(values, rules, range(first, first + rows), faults)
     return problems + faults.problems()
-
-
-def _among(value: object, *, accepted: Sequence[str]) -> object:
-    if str(value) not in accepted:
-        raise ValueError(f"{value!r} is none of {', '.join(accepted)}")
-    return value

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +68,7 @@ def shortened(where: object, messages: Sequence[str]) -> list[str]:
 def sentence(value: object) -> str:
     """A text that is not blank and that UTF-8 can hold; else ValueError with the reason."""
     if not isinstance(value, str):
-        raise ValueError(f"expected text, got {_shown(value)}")
+        raise ValueError(f"expected text, got {shown(value)}")
     if not value.strip():
         raise ValueError("the text is empty")
     value.encode()  # half a surrogate pair is a ValueError
@@ -85,11 +86,11 @@ def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> f
     try:
         number = float(text.replace("_", "?"))  # float("1_000") is 1000.0
     except ValueError:
-        raise ValueError(f"expected a number, got {_shown(value)}") from None
+        raise ValueError(f"expected a number, got {shown(value)}") from None
     if not math.isfinite(number):
-        raise ValueError(f"expected a finite number, got {_shown(value)}")
+        raise ValueError(f"expected a finite number, got {shown(value)}")
     if not low <= number <= high:
-        raise ValueError(f"expected a number from {low:g} to {high:g}, got {_shown(value)}")
+        raise ValueError(f"expected a number from {low:g} to {high:g}, got {shown(value)}")
     return number
 
 
@@ -97,20 +98,20 @@ def label(value: object) -> int:
     """0 entailment, 1 neutral, 2 contradiction, or its text; else ValueError with the reason."""
     if type(value) in (int, str) and (text := str(value).strip()) in ("0", "1", "2"):
         return int(text)
-    raise ValueError(f"expected 0 (entailment), 1 (neutral) or 2 (contradiction), got {_shown(value)}")
+    raise ValueError(f"expected 0 (entailment), 1 (neutral) or 2 (contradiction), got {shown(value)}")
 
 
 def relation(value: object) -> int:
     """The label of its name; else ValueError with the reason."""
     if value not in LABELS:
-        raise ValueError(f"expected {', '.join(LABELS)}; got {_shown(value)}")
+        raise ValueError(f"expected {', '.join(LABELS)}; got {shown(value)}")
     return LABELS.index(value)
 
 
 def category(value: object, *, classes: int) -> int:
     """A class from 0, a whole number below `classes`; else ValueError with the reason."""
     if type(value) is not int or not 0 <= value < classes:
-        raise ValueError(f"expected a whole number from 0 to {classes - 1}, got {_shown(value)}")
+        raise ValueError(f"expected a whole number from 0 to {classes - 1}, got {shown(value)}")
     return value
 
 
@@ -131,21 +132,19 @@ def convert(
     in `faults`, and its row left out.
     """
     typed: dict[str, list[Any]] = {name: [] for name in rules}
-    refused: set[int] = set()
+    fits = [True] * len(rows)  # (rows,)
     for name, rule in rules.items():
         for place, value in enumerate(columns[name]):
             try:
                 typed[name].append(rule(value))
             except ValueError as fault:
                 typed[name].append(None)
-                refused.add(place)
+                fits[place] = False
                 faults.add(rows[place], str(fault), name)
-    if refused:
-        kept = [place for place in range(len(rows)) if place not in refused]
-        typed = {name: [values[place] for place in kept] for name, values in typed.items()}
-    return typed
+    return {name: list(compress(values, fits)) for name, values in typed.items()}
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A refused value as messages show it."""
     text = "null" if value is None else repr(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

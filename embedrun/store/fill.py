@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, only_writer, packed, refuse_unwritable, whole_file
 from embedrun.store import Store, choose, verify
 from embedrun.store.catalogue import COUNTED, Catalogue, HubSource, StoreFile, published_problems
-from embedrun.store.columns import LineFaults, convert
+from embedrun.store.columns import LineFaults, convert, shown
 from embedrun.store.hub import snapshot
 from embedrun.store.read import blocks, sha256
 
@@ -72,10 +73,8 @@ def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Cat
         place(store, offered[path], partial(shutil.copyfile, source.path(path)))
         return Fetched(path, "copied", offered[path]["rows"])
 
-    def is_there(path: str, entry: Plain | None) -> bool:
-        return entry is not None and whole(store, offered[path])
-
-    return _fetch(store, choose(_GET, names, offered, catalogue), is_there, copy)
+    chosen = choose(_GET, names, offered, catalogue)
+    return _fetch(store, chosen, lambda path, _: whole(store, offered[path]), copy)
 
 
 def whole(store: Store, entry: Plain) -> bool:
@@ -86,7 +85,7 @@ def whole(store: Store, entry: Plain) -> bool:
 def _fetch(
     store: Store,
     chosen: Sequence[str],
-    is_there: Callable[[str, Plain | None], bool],
+    is_there: Callable[[str, Plain], bool],
     fetch: Callable[[str], Fetched],
 ) -> list[Fetched]:
     """What `fetch` makes of each file that is not there as its source and its entry in the manifest say.
@@ -99,7 +98,7 @@ def _fetch(
     store.root.mkdir(parents=True, exist_ok=True)
     with only_writer(store.path("MANIFEST.json")), Progress("get", len(chosen), "files") as bar:
         known = entries(store)
-        waiting = [path for path in chosen if not is_there(path, known.get(path))]
+        waiting = [path for path in chosen if path not in known or not is_there(path, known[path])]
         in_the_way = [
             f"{store.path(path)}: another file of this name is there; move it away and get it again"
             for path in waiting
@@ -127,16 +126,7 @@ def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[F
     """
     if not names:
         raise ConfigError(f"{_GET}: name what to fetch, such as stsb or nli; or give --from FOLDER")
-    sources = {path: file.hub for path, file in catalogue.files.items() if file.hub is not None}
-    chosen = {name: choose(_GET, [name], catalogue.files, catalogue) for name in dict.fromkeys(names)}
-    copy = "no source on the hub is known; copy it from a mounted store with --from FOLDER"
-    if without := [name for name, paths in chosen.items() if sources.keys().isdisjoint(paths)]:
-        raise DataError([f"{name}: {copy}" for name in without])
-    paths = choose(_GET, names, catalogue.files, catalogue)
-    on_hub = {catalogue.data_set_of(path) for path in sources}
-    for name in dict.fromkeys(map(catalogue.data_set_of, paths)):
-        if name not in on_hub:
-            say(f"warning: {name}: {copy}")
+    sources = _sources(names, catalogue)
 
     def convert_from_hub(path: str) -> Fetched:
         source = sources[path]
@@ -145,14 +135,30 @@ def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[F
         place(store, entry, lambda aside: aside.write_bytes(content))
         return Fetched(path, "converted", entry["rows"])
 
-    def is_there(path: str, entry: Plain | None) -> bool:
-        if entry is None or not whole(store, entry):
-            return False
-        rows = sources[path].rows if sources[path].rows is not None else catalogue.files[path].rows
+    def is_there(path: str, entry: Plain) -> bool:
+        rows = sources[path].rows or catalogue.files[path].rows or entry["rows"]
         commit = entry.get("hub", {}).get("commit")
-        return rows in (None, entry["rows"]) and (commit is None or sources[path].revision in (None, commit))
+        is_of_commit = commit is None or sources[path].revision in (None, commit)
+        return rows == entry["rows"] and is_of_commit and whole(store, entry)
 
-    return _fetch(store, [path for path in paths if path in sources], is_there, convert_from_hub)
+    return _fetch(store, list(sources), is_there, convert_from_hub)
+
+
+def _sources(names: Sequence[str], catalogue: Catalogue) -> dict[str, HubSource]:
+    """The source of each file of these names that has one; a warning names data sets without any.
+
+    A DataError names those of the names that give no file.
+    """
+    every = {path: file.hub for path, file in catalogue.files.items() if file.hub is not None}
+    paths = choose(_GET, names, catalogue.files, catalogue)
+    copy = "no source on the hub is known; copy it from a mounted store with --from FOLDER"
+    chosen = {name: choose(_GET, [name], catalogue.files, catalogue) for name in names}
+    if without := [name for name in chosen if every.keys().isdisjoint(chosen[name])]:
+        raise DataError([f"{name}: {copy}" for name in without])
+    for name, data_set in catalogue.data_sets.items():
+        if not data_set.is_on_hub and not data_set.files.keys().isdisjoint(paths):
+            say(f"warning: {name}: {copy}")
+    return {path: every[path] for path in paths if path in every}
 
 
 def converted(
@@ -166,14 +172,13 @@ def converted(
     """
     columns = _read(source, folder)
     rows = len(next(iter(columns.values())))
-    constants = dict(source.constants or {})
-    subset = subsets_in_turn(columns, source.blocks, file.subsets or {}) if source.blocks else []
-    if subset:
+    constants = dict(source.constants)
+    columns |= {name: [value] * rows for name, value in constants.items()}
+    if source.blocks and (subset := subsets_in_turn(columns, source.blocks, file.subsets)):
+        columns["subset"] = subset
         constants.pop("subset", None)
     elif source.blocks:
         say(f"{target}: the rows of {source.repo} do not stand subset after subset, so none has its name")
-    columns |= {name: [value] * rows for name, value in constants.items()}
-    columns |= {"subset": subset} if subset else {}
     where = Path(f"{source.repo}@{commit[:12]}") / source.files[0]
     problems = published_problems(where, file, rows, columns, 1, constants)
     if source.rows is not None and rows != source.rows:
@@ -225,45 +230,48 @@ def mark(first: str, second: str) -> str:
 
 def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     """Typed values by our name, of the rows that are kept, file after file."""
-    names = source.columns or {"text": "text"}  # plain text has no columns
-    kept: list[dict[str, object]] = []
-    rules = {
-        column: partial(_value, name, mapped=(source.values or {}).get(name))
-        for name, column in names.items()
-    }
-    keep = source.keep or {}
+    rules = {source.columns[name]: partial(_value, name, source) for name in source.columns}
+    columns: dict[str, list[object]] = {name: [] for name in source.columns}
     problems: list[str] = []
     for path in [folder / name for name in source.files]:
         faults = LineFaults(path)
         try:
             for raw, numbers in blocks(path, list(rules), faults, hint="; see `columns` in conf/hub.yaml"):
                 typed = convert(raw, rules, numbers, faults)
-                for row in zip(*(typed[column] for column in names.values()), strict=True):
-                    values = dict(zip(names, row, strict=True))
-                    if all(values[name] in accepted for name, accepted in keep.items()):
-                        kept.append(values)
+                for name, column in source.columns.items():
+                    columns[name] += typed[column]
             faults.check()
         except DataError as fault:
             problems += fault.problems
     if problems:
         raise DataError(problems)
-    if not kept:
+    columns = _kept(columns, source.keep)
+    if not any(columns.values()):
         raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
-    return {name: [values[name] for values in kept] for name in names}
+    return columns
 
 
-def _value(name: str, value: object, *, mapped: Mapping[Any, Any] | None) -> object:
+def _kept(columns: dict[str, list[object]], keep: Mapping[str, list]) -> dict[str, list[object]]:
+    """The rows whose values are all among those to keep."""
+    for name, accepted in keep.items():
+        fits = [value in accepted for value in columns[name]]  # (rows,)
+        columns = {other: list(compress(values, fits)) for other, values in columns.items()}
+    return columns
+
+
+_NUMBERS = {"label": ((int,), "a whole number"), "score": ((int, float), "a finite number")}
+
+
+def _value(name: str, source: HubSource, value: Any) -> object:
     """A value of the hub by the type of its column: a label, a score, or a text without outer blanks."""
-    if mapped is not None:
-        if value not in mapped:
-            raise ValueError(f"{value!r} is none of {', '.join(map(repr, mapped))}")
-        value = mapped[value]
-    numbers = {"label": (int, "a whole number"), "score": (int | float, "a finite number")}
-    accepted, what = numbers.get(name, (str | int, "text"))
-    is_finite = not isinstance(value, float) or math.isfinite(value)
-    if isinstance(value, bool) or not isinstance(value, accepted) or not is_finite:
-        raise ValueError(f"expected {what}, got {'null' if value is None else repr(value)}")
-    if name in numbers:
+    if name in source.values:
+        if value not in source.values[name]:
+            raise ValueError(f"{value!r} is none of {', '.join(map(repr, source.values[name]))}")
+        value = source.values[name][value]
+    types, what = _NUMBERS.get(name, ((str, int), "text"))
+    if type(value) not in types or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"expected {what}, got {shown(value)}")
+    if name in _NUMBERS:
         return value
     text = str(value).strip()
     text.encode()  # half a surrogate pair is a ValueError too
@@ -271,15 +279,14 @@ def _value(name: str, value: object, *, mapped: Mapping[Any, Any] | None) -> obj
 
 
 def _text(target: str, columns: Mapping[str, Sequence[object]]) -> str:
-    names = list(columns)
     rows = zip(*columns.values(), strict=True)
     if target.endswith(".jsonl.gz"):
-        lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
+        lines = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
         return "".join(f"{line}\n" for line in lines)
-    fields = [names, *rows] if target.endswith(".tsv.gz") else list(rows)
-    for text in (str(value) for row in fields for value in row):
-        if not {"\t", "\n", "\r"}.isdisjoint(text):
-            raise DataError(f"{target}: cannot hold a text with a tab or a line end: {text[:40]!r}")
+    fields = [tuple(columns), *rows] if target.endswith(".tsv.gz") else list(rows)
+    texts = map(str, chain.from_iterable(fields))
+    if (unfit := next(filter(re.compile(r"[\t\n\r]").search, texts), None)) is not None:
+        raise DataError(f"{target}: cannot hold a text with a tab or a line end: {unfit[:40]!r}")
     return "".join("\t".join(map(str, row)) + "\n" for row in fields)
 
 
@@ -304,7 +311,8 @@ def listing(store: Store, catalogue: Catalogue) -> list[list[str]]:
         here = [path for path in data_set.files if store.has(path)]
         listed = [known[path]["rows"] for path in here if path in known]
         counted = f"{sum(listed):,}" if len(listed) == len(here) else "?"
-        on_hub = any(file.hub is not None for file in data_set.files.values())
         number = f"{len(here)} of {len(data_set.files)}"
-        table.append([name, number, counted if here else "-", "yes" if on_hub else "no", data_set.licence])
+        table.append(
+            [name, number, counted if here else "-", "yes" if data_set.is_on_hub else "no", data_set.licence]
+        )
     return table

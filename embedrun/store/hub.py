@@ -8,8 +8,9 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from embedrun.config.check import nearest
 from embedrun.console import say
@@ -96,13 +97,13 @@ class HubFiles:
 
     def missing(self) -> list[str]:
         """Names of the files that are not on this machine, or that are links to nothing."""
-        paths = dict.fromkeys(path for files in self.splits.values() for path in files)
+        paths = dict.fromkeys(chain.from_iterable(self.splits.values()))
         return [path.relative_to(self.folder).as_posix() for path in paths if not path.is_file()]
 
 
-def on_hub(path: str) -> bool:
+def on_hub(path: object) -> TypeGuard[str]:
     """Whether a path is one of the hub: ``hf://datasets/OWNER/NAME``, also with a file or folder in it."""
-    return path.startswith(PREFIX)
+    return isinstance(path, str) and path.startswith(PREFIX)
 
 
 def problems(path: str, config: str | None, revision: str | None) -> list[str]:
@@ -170,16 +171,13 @@ def pinned(options: Plain, began: object) -> Plain:
     for `files_of` to report with everything else that is missing.
     """
     path, revision = options.get("path"), options.get("revision")
-    if not isinstance(path, str) or not on_hub(path) or (revision and _COMMIT.fullmatch(str(revision))):
+    if not on_hub(path) or _COMMIT.fullmatch(str(revision)):
         return options
     if isinstance(began, Mapping) and began.get("path") == path and began.get("revision"):
         return {**options, "revision": began["revision"]}
     with contextlib.suppress(DataError):
-        return (
-            options
-            if problems(path, None, revision)
-            else {**options, "revision": _commit_now(path, revision)}
-        )
+        if not problems(path, None, revision):
+            return {**options, "revision": _commit_now(path, revision)}
     return options
 
 
@@ -193,10 +191,9 @@ def _commit_now(path: str, revision: str | None) -> str:
 
 def commit_of(options: Plain | None) -> dict[str, str]:
     """The commit of a data set of the hub, by ``hub OWNER/NAME``; of any other data set nothing."""
-    path = (options or {}).get("path")
-    if not isinstance(path, str) or not on_hub(path):
-        return {}
-    return {f"hub {_parts(path)[0]}": str((options or {}).get("revision"))}
+    options = options or {}
+    path = options.get("path")
+    return {f"hub {_parts(path)[0]}": str(options.get("revision"))} if on_hub(path) else {}
 
 
 def _parts(path: str) -> tuple[str, str]:
@@ -247,19 +244,18 @@ def _resolved(names: Sequence[str], card: Path, inside: str, config: str | None)
     """
     from datasets import load_dataset_builder
 
-    with tempfile.TemporaryDirectory() as made:
-        tree = Path(made, "tree").resolve()
+    with tempfile.TemporaryDirectory() as temporary:
+        tree = Path(temporary, "tree").resolve()
         (tree / inside).mkdir(parents=True)
-        for name in names:
-            if not name.lower().endswith(_NO_DATA):
-                (tree / name).parent.mkdir(parents=True, exist_ok=True)
-                (tree / name).touch()
+        for path in [tree / name for name in names if not name.lower().endswith(_NO_DATA)]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
         known = [] if inside else _copy_configs(card, tree / _CARD)
         choices = f"(configs: {', '.join(known)})"
         if config is not None and config not in known:
             raise ConfigError(f"dataset.config: no config {config!r}{nearest(config, known)} {choices}")
         try:
-            builder = load_dataset_builder(str(tree / inside), name=config, cache_dir=made)
+            builder = load_dataset_builder(str(tree / inside), name=config, cache_dir=temporary)
         except ValueError as fault:
             if config is None and len(known) > 1:
                 raise ConfigError(f"dataset.config: none is the default; choose one {choices}") from fault
@@ -290,7 +286,8 @@ def _copy_configs(card: Path, copy: Path) -> list[str]:
     """
     from huggingface_hub import metadata_load
 
-    configs = ((metadata_load(card) if card.is_file() else None) or {}).get("configs") or []
+    metadata = metadata_load(card) if card.is_file() else None
+    configs = (metadata or {}).get("configs", [])
     plain = [{key: value for key, value in config.items() if key != "features"} for config in configs]
     if outside := re.search(r'"/|\.\./|\.\."|://', json.dumps(plain)):
         raise ValueError(f"its {_CARD} names files by {outside[0]!r}, which is not of this data set")

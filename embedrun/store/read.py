@@ -10,9 +10,9 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -70,6 +70,10 @@ def _open(path: Path) -> TextIO:
     return opened(path, "rt", encoding="utf-8-sig", newline="\n")  # type: ignore[return-value]
 
 
+_PARSE = {  # how Arrow parses what is no JSON
+    ".tsv": {"delimiter": "\t", "quote_char": False, "newlines_in_values": False},
+    ".csv": {"delimiter": ",", "quote_char": '"', "newlines_in_values": True},
+}
 # Neighbouring records: raw values by column, and the number of each in the file, all ``(records,)``.
 Block = tuple[dict[str, list[Any]], Sequence[int]]
 
@@ -98,7 +102,7 @@ def blocks(
     Raises:
         DataError: if the file cannot be read, has no record, or lacks a wanted column altogether.
     """
-    form = form or kind(path)
+    form = form or kind(path) or TEXT
     is_empty = True
     with _readable(path):
         if form == ".parquet":
@@ -108,8 +112,8 @@ def blocks(
         elif form == ".jsonl":
             records = _grouped(_objects(_lines(path, stream), wanted, faults, hint), wanted)
         else:
-            separator = separator or ("\t" if form == ".tsv" else ",")
-            records = _delimited(path, wanted, faults, separator, quoted=form != ".tsv", hint=hint)
+            parse = {**_PARSE[form], **({"delimiter": separator} if separator else {})}
+            records = _delimited(path, wanted, faults, parse, hint=hint)
         for block in records:
             is_empty = False
             yield block
@@ -121,75 +125,64 @@ def blocks(
 def _require_columns(where: str, wanted: Sequence[str], header: Sequence[str], hint: str) -> None:
     """Raise a DataError that names every missing column, the nearest one and all there are."""
     problems = [
-        f"{where}: no column {name!r}{nearest(name, header)} (columns: {', '.join(header)}){hint}"
+        f"{where}: more than one column is named {name!r}"
+        if name in header
+        else f"{where}: no column {name!r}{nearest(name, header)} (columns: {', '.join(header)}){hint}"
         for name in wanted
-        if name not in header
-    ]
-    problems += [
-        f"{where}: more than one column is named {name!r}" for name in wanted if header.count(name) > 1
+        if header.count(name) != 1
     ]
     if problems:
         raise DataError(problems)
 
 
 def _delimited(
-    path: Path, wanted: Sequence[str], faults: LineFaults, separator: str, *, quoted: bool, hint: str
+    path: Path, wanted: Sequence[str], faults: LineFaults, parse: Mapping[str, Any], *, hint: str
 ) -> Iterator[Block]:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    def reader(columns: Sequence[str], note: Callable[[Any], str], *, single: bool = False) -> Any:
-        compression = "gzip" if path.suffix.lower() == ".gz" else None
-        return csv.open_csv(
-            pa.input_stream(str(path), compression=compression),
-            # Not "utf8", by which bytes that are none would be noticed only in the columns that are wanted.
-            csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding="utf-8-sig"),
-            csv.ParseOptions(
-                delimiter=separator,
-                quote_char='"' if quoted else False,
-                newlines_in_values=quoted,
-                ignore_empty_lines=not single,  # in the file of one column it is an empty text
-                invalid_row_handler=note,
-            ),
-            csv.ConvertOptions(
-                column_types=dict.fromkeys(columns, pa.string()),
-                include_columns=list(columns),
-                null_values=[],
-                strings_can_be_null=False,
-            ),
-        )
-
-    header = reader([], lambda row: "skip").schema.names
-    others = [other for other in ";\t,|" if len(header) == 1 and other in header[0]]
-    if others and not set(wanted) <= set(header):
+    header = _open_delimited(path, [], parse).schema.names
+    others = [other for other in ";\t,|" if other in header[0]]
+    if len(header) == 1 and others and not set(wanted) <= set(header):
         raise DataError(
             f"{path}, row 1: one column, {header[0]!r}; its fields look separated by {others[0]!r}: pass "
             f"'dataset.separator={json.dumps(others[0])}'"
         )
     _require_columns(f"{path}, row 1", wanted, header, hint)
-    unfit: set[int] = set()
-    is_unclosed = False  # one row may hold those behind it
+    unclosed: dict[int, str] = {}  # by row that does not fit: why, if it may be known
 
     def note(row: Any) -> str:
-        nonlocal is_unclosed
-        unfit.add(row.number)
-        unclosed = "; a quote may not be closed" if "\n" in (row.text or "") else ""
-        is_unclosed = is_unclosed or bool(unclosed)
+        unclosed[row.number] = "; a quote may not be closed" if "\n" in row.text else ""
         fields = f"has {row.actual_columns} fields, the header has {row.expected_columns}"
-        faults.add(row.number, fields + unclosed)
+        faults.add(row.number, fields + unclosed[row.number])
         return "skip"
 
-    number = 1  # of the header
-    for batch in reader(wanted, note, single=len(header) == 1):
-        rows: list[int] = []
-        while len(rows) < batch.num_rows:
-            number += 1
-            if number not in unfit:
-                rows.append(number)
+    # An empty line of a file of one column is an empty text.
+    parse = {**parse, "ignore_empty_lines": len(header) > 1, "invalid_row_handler": note}
+    numbers = filter(lambda number: number not in unclosed, count(2))  # behind the header
+    for batch in _open_delimited(path, wanted, parse):
+        rows = list(islice(numbers, batch.num_rows))
         for begin in range(0, len(rows), _AT_ONCE):
             yield batch.slice(begin, _AT_ONCE).to_pydict(), rows[begin : begin + _AT_ONCE]
-    if is_unclosed:  # also where faulty rows are skipped
+    if any(unclosed.values()):  # one row may hold those behind it, also where faulty rows are skipped
         faults.check()
+
+
+def _open_delimited(path: Path, columns: Sequence[str], parse: Mapping[str, Any]) -> Any:
+    """Batches of the columns, as text."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    compression = "gzip" if path.suffix.lower() == ".gz" else None
+    return csv.open_csv(
+        pa.input_stream(str(path), compression=compression),
+        # Not "utf8", by which bytes that are none would be noticed only in the columns that are wanted.
+        csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding="utf-8-sig"),
+        csv.ParseOptions(**{"invalid_row_handler": lambda row: "skip", **parse}),
+        csv.ConvertOptions(
+            column_types=dict.fromkeys(columns, pa.string()),
+            include_columns=list(columns),
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    )
 
 
 _Records = Iterator[tuple[int, Sequence[Any]]]  # row, and a value for each wanted column
@@ -284,16 +277,11 @@ class Texts:
         Raises:
             DataError: if a text is faulty, there is none, or reading fails midway.
         """
-        path, field, count = self.path or Path("standard input"), self.field or "text", 0
-        faults, stream, form = LineFaults(path), None, None
-        if self.path is None:
-            form = TEXT if self.field is None else ".jsonl"
-            descriptor = os.dup(sys.stdin.fileno())  # closing it leaves standard input open
-            stream = open(descriptor, encoding="utf-8-sig", newline="\n")  # noqa: SIM115 - `blocks` closes it
-        hint, rule = "; --field NAME names another", any_text if self.allow_empty else sentence
-        for columns, rows in blocks(path, [field], faults, hint=hint, stream=stream, form=form, blank=True):
-            for row, value in zip(rows, columns[field], strict=True):
-                count += 1
+        path, is_empty = self.path or Path("standard input"), True
+        faults, rule = LineFaults(path), any_text if self.allow_empty else sentence
+        for columns, rows in self._blocks(path, faults):
+            is_empty = False
+            for row, value in zip(rows, *columns.values(), strict=True):
                 try:
                     yield rule(value)
                 except ValueError as fault:
@@ -303,8 +291,17 @@ class Texts:
         problems = faults.problems()
         if any(fault.reason == "the text is empty" for fault in faults.ordered()):
             problems.append("an empty text has a vector too: --allow-empty encodes them")
-        if problems or not count:
+        if problems or is_empty:
             raise DataError(problems or f"{path}: holds no text")
+
+    def _blocks(self, path: Path, faults: LineFaults) -> Iterator[Block]:
+        wanted, stream, form = [self.field or "text"], None, None
+        if self.path is None:
+            form = TEXT if self.field is None else ".jsonl"
+            descriptor = os.dup(sys.stdin.fileno())  # closing it leaves standard input open
+            stream = open(descriptor, encoding="utf-8-sig", newline="\n")  # noqa: SIM115 - `blocks` closes it
+        hint = "; --field NAME names another"
+        return blocks(path, wanted, faults, hint=hint, stream=stream, form=form, blank=True)
 
 
 def neighbour(path: Path) -> str:

@@ -101,26 +101,33 @@ def _searched(name: str, sign: str, word: str, inside: str) -> Searched:
     """One option; raises `ValueError` if its distribution is invalid, or the option cannot be searched."""
     if name in _FIXED or re.match(r"hydra[./]", name) or decides(name) == "nothing":
         raise ValueError("this option changes no score or says which one is compared; it cannot be searched")
-    if word == "choice":
-        options = _options(inside)
-        if len(set(options)) < max(2, len(options)) or "" in options:
-            raise ValueError(f"write {FORMS[word]} with two values or more, all different")
-        return Searched(name, sign, f"choice({','.join(options)})", CategoricalDistribution(options))
+    text, distribution = _choice(inside) if word == "choice" else _range(word, inside)
+    return Searched(name, sign, text, distribution)
+
+
+def _choice(inside: str) -> tuple[str, CategoricalDistribution]:
+    options = _options(inside)
+    if len(set(options)) < max(2, len(options)) or "" in options:
+        raise ValueError(f"write {FORMS['choice']} with two values or more, all different")
+    return f"choice({','.join(options)})", CategoricalDistribution(options)
+
+
+def _range(word: str, inside: str) -> tuple[str, FloatDistribution | IntDistribution]:
     is_float, log = word.endswith("uniform"), word.startswith("log")
     numbers = [_number(text.strip(), float if is_float else int) for text in inside.split(",")]
-    if not 2 <= len(numbers) <= (3 if word == "int" else 2):
+    if len(numbers) != 2 and (word, len(numbers)) != ("int", 3):
         raise ValueError(f"write {FORMS[word]}")
     low, high, step = (*numbers, 1)[:3]
     if low >= high or (log and low <= 0):
         above = " above 0" if log else ""
         raise ValueError(f"write {FORMS[word]} with a below b{above}, got {inside}")
-    text = f"{word}({low!r},{high!r}{'' if step == 1 else f',{step}'})"
     if is_float:
-        return Searched(name, sign, text, FloatDistribution(low, high, log=log))
+        return f"{word}({low!r},{high!r})", FloatDistribution(low, high, log=log)
     if not 0 < step <= high - low:
         raise ValueError(f"the step must be from 1 to {high - low}, got {step}")
     reached = high - (high - low) % step
-    return Searched(name, sign, text, IntDistribution(int(low), int(reached), log=log, step=int(step)))
+    text = f"{word}({low!r},{high!r}{'' if step == 1 else f',{step}'})"
+    return text, IntDistribution(int(low), int(reached), log=log, step=int(step))
 
 
 def _number(text: str, kind: type[int] | type[float]) -> float:

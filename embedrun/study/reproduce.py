@@ -204,37 +204,38 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
     data: dict[str, Any] = {}
     rows, times = [_HEADING], []
     for task in tasks:
-        plan, cost = plans.made.get(task.known), None
-        here: _Times = (None, None)
-        if plan is not None:
+        cells = ["-"] * 4
+        if (plan := plans.made.get(task.known)) is not None:
             cost = _cost(plan, _model(task, plan, plans), data)
-            here = _seconds(plan, cost)
-            times.append(here)
-        rows.append(
-            [
-                ", ".join(task.labels),
-                str(task.slot.seed),
-                "refused" if task.known in plans.refused else task.state,
-                "-" if cost is None or not cost.steps else f"{cost.steps:,}",
-                "-" if cost is None or not cost.operations else f"{cost.operations:.1e}".replace("e+", "e"),
-                *("-" if time is None else duration(time) for time in here),
-            ]
-        )
-    total = [
-        f"{span(sum(known))} for {what}" + ("" if len(known) == len(times) else f" of {len(known)} of them")
-        for what, place in (("the steps", 0), ("scoring", 1))
-        if (known := [here[place] for here in times if here[place] is not None])
+            times.append(_seconds(plan, cost))
+            cells = _priced(cost, times[-1])
+        state = "refused" if task.known in plans.refused else task.state
+        rows.append([", ".join(task.labels), str(task.slot.seed), state, *cells])
+    reduced = [] if scale is None else [f"reduced setting {scale.name}: not a reproduction ({scale.title})"]
+    table = fitted(rows, room(), right=(1, 3, 4, 5, 6))
+    count = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{_in_all(times)}"
+    refused = [f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused]
+    return "\n".join([*reduced, table, "", count, *refused])
+
+
+def _priced(cost: Cost, times: _Times) -> list[str]:
+    """The cells of what a run costs."""
+    return [
+        f"{cost.steps:,}" if cost.steps else "-",
+        f"{cost.operations:.1e}".replace("e+", "e") if cost.operations else "-",
+        *("-" if time is None else duration(time) for time in times),
     ]
-    said = f"; about {' and '.join(total)} on this machine; the table has the shorter" if total else ""
-    return "\n".join(
-        [
-            *([f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []),
-            fitted(rows, room(), right=(1, 3, 4, 5, 6)),
-            "",
-            f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{said}",
-            *(f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused),
-        ]
-    )
+
+
+def _in_all(times: Sequence[_Times]) -> str:
+    """The known times of all runs together, in words; empty where none is known."""
+    totals = []
+    for what, place in (("the steps", 0), ("scoring", 1)):
+        known = [seconds for each in times if (seconds := each[place]) is not None]
+        if known:
+            of_them = "" if len(known) == len(times) else f" of {len(known)} of them"
+            totals.append(f"{span(sum(known))} for {what}{of_them}")
+    return f"; about {' and '.join(totals)} on this machine; the table has the shorter" if totals else ""
 
 
 def _backbone(plan: TrainPlan | EvaluatePlan) -> BackboneConfig:
@@ -266,7 +267,7 @@ def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any
         if isinstance(plan, TrainPlan):
             rows = _once(data, "rows", plan, lambda store: divided(plan, store, with_dev=False).train)
             known = batches(plan, rows, row_tokens(plan, rows, shape, size))
-            cost = Cost.of(plan.config, known, shape, size) or cost
+            cost = Cost.of(plan.config, known, shape, size)
         scored = _once(data, "scored", plan, lambda store: _scored(plan, store))
         if shape is None or size is None:
             return cost
@@ -378,26 +379,33 @@ class Reproduction:
     def _job(self, task: Task) -> Job | Outcome:
         """What to run; the outcome where it has finished or cannot be run."""
         slot = task.slot
-        if slot.run is not None and not task.again:
+        if task.again:  # as if nothing of it existed
+            slot = replace(slot, run=None, unfinished=None, passed_over=None)
+        if slot.run is not None:
             self._before.add(task.known)
             return outcome_of(slot.run.path)
         if task.known in self._plans.refused:
             return Outcome(error=self._plans.refused[task.known], code=USAGE)
-        if slot.unfinished is not None and not task.again:
+        if slot.unfinished is not None:
             return self._resumed(task, slot.unfinished.path)
-        places = {}
-        for name, known in task.needs.items():
-            first = self._outcomes.get(known)
-            if first is None or first.directory is None or first.error:
-                problem = f"{RUN}{name} with seed {slot.seed}, which it starts from, has not finished"
-                return Outcome(error=problem, code=1)
-            places[f"{RUN}{name}"] = str(Path(first.directory).resolve())
-        if (old := slot.passed_over) is not None and not task.again:
+        places = {name: self._directory(known) for name, known in task.needs.items()}
+        if None in places.values():
+            name = next(name for name, place in places.items() if place is None)
+            problem = f"{RUN}{name} with seed {slot.seed}, which it starts from, has not finished"
+            return Outcome(error=problem, code=1)
+        if (old := slot.passed_over) is not None:
             why = old.other_code or changes(self._rows.changed(old)) or "what it starts from has changed"
             say(f"{task.label} is run again: {why} since {old.path}")
         config, choices = self._plans.configs[task.known], self._plans.choices[task.known]
-        config = referred(config, places.get)
+        config = referred(config, {f"{RUN}{name}": place for name, place in places.items()}.get)
         return Job(task.command, config, list(slot.overrides), label=task.label, choices=choices)
+
+    def _directory(self, known: Known) -> str | None:
+        """Where a run is that has finished."""
+        run = self._outcomes.get(known)
+        if run is None or run.directory is None or run.error:
+            return None
+        return str(Path(run.directory).resolve())
 
     def _resumed(self, task: Task, path: Path) -> Job | Outcome:
         """The job that resumes an unfinished run, with the configuration that it began with."""

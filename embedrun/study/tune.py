@@ -104,26 +104,15 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
     """
     request = Request.typed("train", overrides, config_dir)
     parts = split(request.overrides)
-    problems = list(parts.problems)
-    if study is not None:
-        try:
-            check_name(study)
-        except ConfigError as fault:
-            problems += [problem.replace("name:", "--study:", 1) for problem in fault.problems]
-    typed = [override.lstrip("+").partition("=")[0] for override in parts.fixed]
-    evaluates = "evaluation" in (*typed, *(option.name for option in parts.searched))
-    fixed = tuple(parts.fixed) if evaluates else (*parts.fixed, _NO_TESTS)
+    problems = [*parts.problems, *_name_problems(study)]
+    names = [override.lstrip("+").partition("=")[0] for override in parts.fixed]
+    names += [option.name for option in parts.searched]
+    fixed = tuple(parts.fixed) if "evaluation" in names else (*parts.fixed, _NO_TESTS)
     ends: list[Plain] = []
     for trial in _at_ends(parts.searched):
         try:
             job = composed(request, [*fixed, *trial])
-            if job.multirun:
-                problems.append("hydra.mode: a sweep preset runs with embedrun train; tune proposes values")
-            if job.directory is not None:
-                problems.append("hydra.run.dir: tune gives each trial a directory; leave it out")
-            plan = plan_train(job.config)
-            if plan.dev is None and not plan.holds_out and plan.config.training.select_by is None:
-                problems.append(_no_dev("there are no dev rows", plan))
+            problems += _trial_problems(job)
             ends.append(job.config)
         except ConfigError as fault:
             problems += fault.problems
@@ -131,6 +120,27 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
         raise ConfigError(list(dict.fromkeys(problems)))
     base = composed(request, fixed)
     return TunePlan(request, fixed, tuple(parts.fixed), tuple(parts.searched), base.config, tuple(ends))
+
+
+def _name_problems(study: str | None) -> list[str]:
+    try:
+        check_name("study" if study is None else study)
+    except ConfigError as fault:
+        return [problem.replace("name:", "--study:", 1) for problem in fault.problems]
+    return []
+
+
+def _trial_problems(job: Composed) -> list[str]:
+    """What a search cannot do with the configuration of a trial; ConfigError for one that cannot train."""
+    problems = []
+    if job.multirun:
+        problems.append("hydra.mode: a sweep preset runs with embedrun train; tune proposes values")
+    if job.directory is not None:
+        problems.append("hydra.run.dir: tune gives each trial a directory; leave it out")
+    plan = plan_train(job.config)
+    if plan.dev is None and not plan.holds_out and plan.config.training.select_by is None:
+        problems.append(_no_dev("there are no dev rows", plan))
+    return problems
 
 
 def _at_ends(searched: Sequence[Searched]) -> list[tuple[str, ...]]:
@@ -160,15 +170,10 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
     configs = [settled(config, pin=hub.pinned) for config in plan.ends]
     problems: list[str] = []
     for config in configs:
-        trial = plan_train(config)
         try:
-            store = check_places(trial)
-            rows = divided(trial, store) if trial.holds_out else None
+            _check_dev_rows(plan_train(config))
         except DataError as fault:
             problems += fault.problems
-            continue
-        if rows is not None and rows.dev is None and plan.metric is None:
-            raise ConfigError(_no_dev(rows.said.partition(":")[0], trial))
     if problems:
         raise DataError(list(dict.fromkeys(problems)))
     fingerprints, marks = Fingerprints(strict=True), {}
@@ -176,6 +181,14 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
         for name, mark in fingerprints.of("train", config).items():
             marks.setdefault(name, set()).add(mark)
     return {name: sorted(distinct) for name, distinct in marks.items()}
+
+
+def _check_dev_rows(trial: TrainPlan) -> None:
+    """Raise `ConfigError` if the training rows give no dev rows, and nothing else says what is compared."""
+    store = check_places(trial)
+    rows = divided(trial, store) if trial.holds_out else None
+    if rows is not None and rows.dev is None and trial.config.training.select_by is None:
+        raise ConfigError(_no_dev(rows.said.partition(":")[0], trial))
 
 
 def run(plan: TunePlan, study: Study, claim: Claim) -> Ended:
@@ -318,24 +331,29 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
     states = Counter(row.state for row in study.rows())
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     best = f"the best {_SHOWN} of {len(ranking)}; " if len(ranking) > _SHOWN else ""
-    # As a sweep of these trials has it, of one seed each.
-    jobs = [
-        Result(
-            number=row.number,
-            overrides=tuple(f"{name}={value}" for name, value in row.values.items()),
-            state=FINISHED,
-            dev=(metric, row.score or 0.0),
-            directory=str(study.folder / f"trial-{row.number:04d}"),
-            lowest=study.lowest,
-        )
-        for row in ranking
-    ]
     said = [
         f"{'lowest' if study.lowest else 'highest'} {metric} found: "
         f"{_text(ranking[0])}, of trial {ranking[0].number}; each trial has one seed",
-        *verdict(Results(jobs), _NAMED),
+        *verdict(_as_sweep(study, metric), _NAMED),
     ]
     return clean(f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}\n\n{wrapped(chr(10).join(said), room())}")
+
+
+def _as_sweep(study: Study, metric: str) -> Results:
+    """The finished trials as a sweep has its jobs, of one seed each."""
+    return Results(
+        [
+            Result(
+                number=row.number,
+                overrides=tuple(f"{name}={value}" for name, value in row.values.items()),
+                state=FINISHED,
+                dev=(metric, row.score or 0.0),
+                directory=str(study.folder / f"trial-{row.number:04d}"),
+                lowest=study.lowest,
+            )
+            for row in study.ranking()
+        ]
+    )
 
 
 def train_command(overrides: Sequence[str], config_dir: Path | None) -> str:
@@ -366,17 +384,17 @@ def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None
 
 def draw(study: Study, searched: Sequence[Searched]) -> None:
     """Plot the scores by trial, and by the value of each option."""
-    rows = [row for row in study.rows() if row.score is not None]
     best, metric = study.best(), study.metric
     if best is None or metric is None:
         return
+    scored = [(row, row.score, row.state == "pruned") for row in study.rows() if row.score is not None]
     folder = study.folder / "plots"
-    points = [(row.number, row.score or 0.0, row.state == "pruned") for row in rows]
+    points = [(row.number, score, is_pruned) for row, score, is_pruned in scored]
     history(points, metric, f"Study {study.folder.name}", folder / "history.png", lowest=study.lowest)
     for option in searched:
         name = option.name
         against(
-            [(row.values[name], row.score or 0.0, row.state == "pruned") for row in rows],
+            [(row.values[name], score, is_pruned) for row, score, is_pruned in scored],
             (best.values[name], best.score or 0.0),
             (name, metric),
             folder / f"{name.replace('/', '.')}.png",

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from itertools import pairwise
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,6 @@ class Measured:
         data: fingerprints of the rows by data set and split, and of the models.
         other_code: which code of it has changed, in words; empty for none.
         starts_from: directories of the runs whose models it names.
-        speed: see `speeds`.
     """
 
     path: Path
@@ -53,7 +54,15 @@ class Measured:
     data: Mapping[str, str] = field(default_factory=dict)
     other_code: str = ""
     starts_from: tuple[Path, ...] = ()
-    speed: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def speed(self) -> dict[str, float]:
+        """The numbers of `speeds`, as far as its `speed.jsonl` can be read."""
+        training, lines = RunFiles(self.path).config.get("training") or {}, []
+        with suppress(OSError, ValueError):  # the last line of a killed run may be incomplete
+            for line in (self.path / "speed.jsonl").read_text(encoding="utf-8").splitlines():
+                lines.append(json.loads(line))
+        return speeds(lines, training.get("batch_size", 0) * training.get("accumulate", 1))
 
 
 @dataclass(frozen=True)
@@ -158,15 +167,15 @@ def find_slots(
     """
     cells = [(row, cell) for row in table.rows for cell in row.cells]
     planned = {cell: plan(cell) for _, cell in cells if cell.not_runnable is None}
-    done = {cell: runs.seeds(each.key) for cell, each in planned.items()}
-    usual = Counter(tuple(own) for own in done.values() if own).most_common(1)
-    rest = usual[0][0] if usual else tuple(default) or table.seeds
-    slots = []
-    for row, cell in cells:
-        asked = seeds(cell) if callable(seeds) else seeds
-        for seed in (done.get(cell) or cell.seeds or rest) if asked is None else asked:
-            slots.append(_slot(row, cell, seed, planned.get(cell), runs))
-    return slots
+    done = {cell: tuple(runs.seeds(planned[cell].key)) for cell in planned}
+    usual = Counter(filter(None, done.values())).most_common(1) or [(tuple(default) or table.seeds, 0)]
+
+    def wanted(cell: Cell) -> Sequence[int]:
+        if seeds is None:
+            return done.get(cell) or cell.seeds or usual[0][0]
+        return seeds(cell) if callable(seeds) else seeds
+
+    return [_slot(row, cell, seed, planned.get(cell), runs) for row, cell in cells for seed in wanted(cell)]
 
 
 def needed(experiment: str) -> Cell:
@@ -238,12 +247,10 @@ def fits(override: str, command: str, plain: Plain) -> bool:
     word, dot, _ = path.partition(".")
     if override.lstrip().startswith("+"):  # an option that is not there yet
         return word in plain and not (dot and plain[word] is None)
-    value: Any = plain
-    for part in path.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return False
-        value = value[part]
-    return not (isinstance(value, str) and value.startswith(RUN))
+    with suppress(KeyError, TypeError):  # no such option, or one in a group that is null or a value
+        value: Any = reduce(getitem, path.split("."), plain)
+        return not str(value).startswith(RUN)
+    return False
 
 
 def below(command: str, extra: tuple[str, ...]) -> tuple[str, ...]:
@@ -287,8 +294,7 @@ def measured(runs: Sequence[RunFiles]) -> list[Measured]:
 
 
 def _measured(run: RunFiles, key: str, starts_from: Sequence[Path]) -> Measured:
-    notes = run.results.get("notes")
-    scale = run.config.get(KEY) or (notes.get(KEY) if isinstance(notes, Mapping) else None)
+    scale = run.config.get(KEY)
     return Measured(
         path=run.path,
         key=key,
@@ -296,7 +302,7 @@ def _measured(run: RunFiles, key: str, starts_from: Sequence[Path]) -> Measured:
         state=str(run.status.get("state", "no status yet")),
         when=run.when,
         scale=None if scale is None else str(scale),
-        scores=run.scores,
+        scores=numbers(run.scores),
         baseline=numbers(run.results.get("baseline")),
         data={name: str(mark) for name, mark in run.data.items() if not name.startswith(CODE)},
         other_code=changes(changed(code_of(run.config), run.data)),
@@ -344,18 +350,6 @@ def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
     return speed
 
 
-def with_speed(run: Measured) -> Measured:
-    """The run with the numbers of its `speed.jsonl`, as far as that can be read."""
-    training = RunFiles(run.path).config.get("training")
-    if not isinstance(training, Mapping):
-        return run  # an evaluation
-    lines = []
-    with suppress(OSError, ValueError):  # the last line of a killed run may be incomplete
-        for line in (run.path / "speed.jsonl").read_text(encoding="utf-8").splitlines():
-            lines.append(json.loads(line))
-    return replace(run, speed=speeds(lines, training.get("batch_size", 0) * training.get("accumulate", 1)))
-
-
 OUTPUTS = Path("outputs")
 
 
@@ -400,14 +394,8 @@ class Cells:
                 self._check(table.name, dict.fromkeys(cell for _, cell in runnable))
             self._keep_apart(table.name, runnable)
         if self.scale is not None and self.scale.seeds:  # in place of those of the cells
-            rows = [
-                replace(row, cells=tuple(replace(cell, seeds=()) for cell in row.cells)) for row in table.rows
-            ]
-            table = replace(table, rows=tuple(rows))
-        slots = find_slots(table, self._runs, self._plan, seeds, self.seeds(table))
-        if not any(column.speed for column in table.columns):
-            return slots
-        return [slot if slot.run is None else replace(slot, run=with_speed(slot.run)) for slot in slots]
+            table = replace(table, rows=tuple(map(_without_seeds, table.rows)))
+        return find_slots(table, self._runs, self._plan, seeds, self.seeds(table))
 
     def seeds(self, table: Table) -> tuple[int, ...]:
         """The seeds that the reduced setting or, without one, the table names."""

@@ -4,8 +4,9 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
 
 from embedrun.console import before_training, clean
 from embedrun.evaluation.seeds import listed
@@ -22,19 +23,16 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class Layout:
-    """What is printed of a sheet: sentences above the table, and below it numbered notes and remarks.
+    """The lines of a sheet, and the notes that are numbered below them.
 
     A line has a cell for each column; the heading of a group of rows has a single cell. The last column
-    refers to the notes; the remarks are on the whole table. `words` are the columns that are aligned left.
+    refers to the notes. `words` are the columns that are aligned left.
     """
 
     heading: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     words: tuple[int, ...]
-    about: tuple[str, ...]
     notes: tuple[str, ...]
-    remarks: tuple[str, ...]
-    commands: tuple[str, ...]
 
 
 def laid_out(sheet: Sheet) -> Layout:
@@ -42,40 +40,44 @@ def laid_out(sheet: Sheet) -> Layout:
 
     A reduced setting has nothing of the paper.
     """
-    if sheet.scale:  # nothing of the paper is shown, and some rows have nothing else
-        sheet = replace(sheet, rows=tuple(row for row in sheet.rows if any(one.mark for one in row.entries)))
-    notes = list(dict.fromkeys(text for row in sheet.rows for text in _texts(row)))  # equal ones are one
-    label = "run" if sheet.kind == "runs" else "row"
-    is_wide = len(sheet.columns) == 1 and sheet.kind != "runs"
-    against = before_training() if sheet.scale else "paper"
-    if is_wide:
-        heading = [label, against, "ours", "clean", "difference", "n", "mark", "notes"]
+    # In a reduced setting nothing of the paper is shown, and some rows have nothing else.
+    rows = [row for row in sheet.rows if not sheet.scale or any(entry.mark for entry in row.entries)]
+    notes = list(dict.fromkeys(text for row in rows for text in _texts(row)))  # equal ones are one
+    columns = [column.heading for column in sheet.columns]
+    if len(columns) == 1 and sheet.kind != "runs":
+        heading, lines_of = ["row", *_kinds(sheet), "n", "mark", "notes"], _wide
     else:
-        columns = [column.heading for column in sheet.columns]
-        heading = [label, *sheet.told, "what", *columns, "n", "mark", "notes"]
-    lines, group = [], ""
-    for row in sheet.rows:
-        lines += [(row.group,)] if row.group and row.group != group else []
-        group = row.group
-        numbers = ", ".join(str(notes.index(text) + 1) for text in _texts(row))
-        own = [_wide(row, sheet.columns[0].digits)] if is_wide else _stacked(row, sheet, against)
-        lines += [(*cells, numbers if cells is own[-1] else "") for cells in own]
-    # Empty columns are left out, but not that of the labels.
-    kept = [
-        place
-        for place in range(len(heading))
-        if not place or any(line[place] for line in lines if len(line) > 1)
-    ]
-    words = {"", "what", "mark", "notes", label, *sheet.told}
+        label = "run" if sheet.kind == "runs" else "row"
+        heading, lines_of = [label, *sheet.told, "what", *columns, "n", "mark", "notes"], _stacked
+    lines: list[list[str]] = []
+    for group, members in groupby(rows, key=lambda row: row.group):
+        if group:
+            lines.append([group])
+        for row in members:
+            lines += lines_of(row, sheet)
+            lines[-1][-1] = ", ".join(str(notes.index(text) + 1) for text in _texts(row))
+    return _without_empty(heading, lines, {heading[0], "what", "mark", "notes", *sheet.told}, notes)
+
+
+def _without_empty(
+    heading: Sequence[str], lines: Sequence[Sequence[str]], words: Collection[str], notes: Sequence[str]
+) -> Layout:
+    """The layout without empty columns, but with that of the labels; `words` are headings."""
+    full = [line for line in lines if len(line) > 1]
+    kept = [0, *(place for place in range(1, len(heading)) if any(line[place] for line in full))]
     return Layout(
         heading=tuple(heading[place] for place in kept),
-        lines=tuple(line if len(line) == 1 else tuple(line[place] for place in kept) for line in lines),
-        words=tuple(new for new, place in enumerate(kept) if not place or heading[place] in words),
-        about=tuple(_about(sheet)),
+        lines=tuple(tuple(line[place] for place in kept if place < len(line)) for line in lines),
+        words=tuple(new for new, place in enumerate(kept) if heading[place] in words),
         notes=tuple(notes),
-        remarks=sheet.notes,
-        commands=sheet.commands,
     )
+
+
+def _kinds(sheet: Sheet) -> tuple[str, str, str, str]:
+    """The names of the numbers of an entry: what ours is read against, and those of `_ours`."""
+    if sheet.kind == "runs":  # nothing is there to tell ours from
+        return "paper", "", "clean", "difference"
+    return before_training() if sheet.scale else "paper", "ours", "clean", "difference"
 
 
 def number(value: float, digits: int, sign: str = "") -> str:
@@ -99,37 +101,39 @@ def _about(sheet: Sheet) -> Iterator[str]:
         yield f"within: at most {sheet.tolerance:g} from the printed number; off: further away."
 
 
-def _wide(row: SheetRow, digits: int) -> tuple[str, ...]:
+def _wide(row: SheetRow, sheet: Sheet) -> list[list[str]]:
+    """One line, of its single entry."""
     (entry,) = row.entries
-    return row.label, _against(entry, digits), *_ours(entry, digits), _count(entry), entry.mark
+    return [[row.label, *_numbers(entry, sheet.columns[0].digits), _count(entry), entry.mark, ""]]
 
 
-def _stacked(row: SheetRow, sheet: Sheet, against: str) -> list[tuple[str, ...]]:
-    both = [(entry, column.digits) for entry, column in zip(row.entries, sheet.columns, strict=True)]
-    ours, clean, difference = zip(*(_ours(*one) for one in both), strict=True)
-    cells = {
-        against: [_against(*one) for one in both],
-        "ours": ours,
-        "clean": clean,
-        "difference": difference,
-    }
-    filled = [what for what, texts in cells.items() if any(text not in ("", _NONE) for text in texts)]
+def _stacked(row: SheetRow, sheet: Sheet) -> list[list[str]]:
+    """A line for each kind of numbers that the row has, of ours also where they are missing."""
+    columns = [
+        _numbers(entry, column.digits) for entry, column in zip(row.entries, sheet.columns, strict=True)
+    ]
+    kinds = _kinds(sheet)
+    cells = dict(zip(kinds, zip(*columns, strict=True), strict=True))
+    filled = {kind for kind, texts in cells.items() if {*texts} - {"", _NONE}}
     if not filled or any(entry.wanted for entry in row.entries):
-        filled = [what for what in cells if what in filled or what == "ours"]
-    is_run, lines = sheet.kind == "runs", []
-    for what in filled:
-        is_first, is_last = what == filled[0], what == filled[-1]
-        lines.append(
-            (
-                row.label if is_first else "",
-                *(row.told[name] if is_first else "" for name in sheet.told),
-                "" if is_run and what != "clean" else what,
-                *(text or _NONE for text in cells[what]),
-                _count(*row.entries) if what == "ours" else "",
-                _marks(row.entries) if is_last and not is_run else "",
-            )
-        )
-    return lines
+        filled.add(kinds[1])
+    lines = {
+        kind: ["", *[""] * len(sheet.told), kind, *(text or _NONE for text in cells[kind]), "", "", ""]
+        for kind in kinds
+        if kind in filled
+    }
+    ordered = list(lines.values())
+    ordered[0][: 1 + len(sheet.told)] = row.label, *(row.told[name] for name in sheet.told)
+    if kinds[1] in lines:
+        lines[kinds[1]][-3] = _count(*row.entries)
+    if sheet.kind != "runs":
+        ordered[-1][-2] = _marks(row.entries)
+    return ordered
+
+
+def _numbers(entry: Entry, digits: int) -> tuple[str, str, str, str]:
+    """One text for each of `_kinds`."""
+    return _against(entry, digits), *_ours(entry, digits)
 
 
 def _against(entry: Entry, digits: int) -> str:
@@ -175,39 +179,35 @@ _SPECIAL = re.compile(r"[\\`*<>\[\]|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=
 def markdown(sheet: Sheet) -> str:
     """The title, the table with its columns aligned, notes, and the commands that fill what is missing."""
     layout = laid_out(sheet)
-    above, *rest = layout.about or ("",)
-    parts = [f"### {markdown_escaped(_title(sheet))}"]
-    if above:
-        parts.append(f"**{markdown_escaped(above)}**" if sheet.scale else _paragraph(above))
-    parts += [_paragraph(text) for text in rest]
-    width = len(layout.heading)
-    lines = [
-        [f"**{markdown_escaped(line[0])}**", *[""] * (width - 1)]
-        if len(line) == 1
-        else [markdown_escaped(cell) for cell in line]
-        for line in layout.lines
-    ]
-    lines = [[markdown_escaped(cell) for cell in layout.heading], *lines]
-    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(width)]
-    rule = [
-        "-" * size if column in layout.words else "-" * (size - 1) + ":" for column, size in enumerate(widths)
-    ]
-    lines = [
-        [
-            cell.ljust(size) if column in layout.words else cell.rjust(size)
-            for column, (cell, size) in enumerate(zip(line, widths, strict=True))
-        ]
-        for line in lines
-    ]
-    parts.append("\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]]))
-    if layout.notes:
-        numbered = enumerate(layout.notes, start=1)
-        parts.append("\n".join(f"{place}. {_paragraph(text)}" for place, text in numbered))
-    parts += [_paragraph(text) for text in layout.remarks]
-    if layout.commands:
-        commands = "\n".join(_flat(command) for command in layout.commands)
+    about = [_paragraph(text) for text in _about(sheet)]
+    if sheet.scale:
+        about[0] = f"**{about[0]}**"
+    rows = [_markdown_cells(line, len(layout.heading)) for line in (layout.heading, *layout.lines)]
+    notes = [f"{place}. {_paragraph(text)}" for place, text in enumerate(layout.notes, start=1)]
+    remarks = [_paragraph(text) for text in sheet.notes]
+    parts = [f"### {markdown_escaped(_title(sheet))}", *about, _aligned(rows, layout.words)]
+    parts += ["\n".join(notes), *remarks]
+    if sheet.commands:
+        commands = "\n".join(map(_flat, sheet.commands))
         parts.append(f"To fill what is missing:\n\n```\n{commands}\n```")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _markdown_cells(line: Sequence[str], width: int) -> list[str]:
+    """The cells of a line; the heading of a group is in bold, with empty ones behind it."""
+    cells = [markdown_escaped(cell) for cell in line]
+    return cells if len(cells) > 1 else [f"**{cells[0]}**", *[""] * (width - 1)]
+
+
+def _aligned(rows: Sequence[Sequence[str]], words: Collection[int]) -> str:
+    """The lines of a Markdown table, columns of `words` to the left; the first row is the heading."""
+    padded = []
+    for place, column in enumerate(zip(*rows, strict=True)):
+        size = max(3, *map(len, column))
+        pad, end = (str.ljust, "") if place in words else (str.rjust, ":")
+        heading, *cells = (pad(cell, size) for cell in column)
+        padded.append([heading, pad(end, size, "-"), *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*padded, strict=True))
 
 
 def _title(sheet: Sheet) -> str:
@@ -248,15 +248,9 @@ def latex(sheet: Sheet) -> str:
     """
     layout = laid_out(sheet)
     columns = "".join("l" if place in layout.words else "r" for place in range(len(layout.heading)))
-    lines = []
-    for line in layout.lines:
-        label, *cells = line
-        if cells:
-            lines.append(" & ".join(map(_cell, line)) + r" \\")
-        else:
-            lines += [r"\midrule"] if lines else []  # the heading has one below it
-            lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\textbf{{{latex_escaped(label)}}}}} \\")
-    caption = " ".join(latex_escaped(text) for text in (f"{_title(sheet)}.", *layout.about))
+    lines = [_latex_line(line, len(columns)) for line in layout.lines]
+    table = "\n".join([_latex_line(layout.heading, len(columns)), r"\midrule", *lines])
+    caption = " ".join(latex_escaped(text) for text in (f"{_title(sheet)}.", *_about(sheet)))
     return "\n".join(
         [
             r"\begin{table}",
@@ -265,16 +259,21 @@ def latex(sheet: Sheet) -> str:
             r"\footnotesize",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            " & ".join(map(_cell, layout.heading)) + r" \\",
-            r"\midrule",
-            *lines,
+            table.replace("\\midrule\n\\midrule", r"\midrule"),  # a group may come first
             r"\bottomrule",
             r"\end{tabular}",
-            *_below(layout),
+            *_below(layout.notes, sheet),
             r"\end{table}",
             "",
         ]
     )
+
+
+def _latex_line(line: Sequence[str], width: int) -> str:
+    """A row of the table; the heading of a group has a rule above it."""
+    if len(line) > 1:
+        return " & ".join(map(_cell, line)) + r" \\"
+    return "\\midrule\n" rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{latex_escaped(line[0])}}}}} \\"
 
 
 def latex_escaped(text: str) -> str:
@@ -292,14 +291,12 @@ def _cell(text: str) -> str:
     return f"${text}$" if _NUMBER.fullmatch(text) else latex_escaped(text)
 
 
-def _below(layout: Layout) -> list[str]:
+def _below(numbered: Sequence[str], sheet: Sheet) -> list[str]:
     """Notes and remarks; the commands that fill what is missing are a comment, as no paper prints them."""
-    notes = [
-        rf"\par\raggedright {place}. {latex_escaped(text)}"
-        for place, text in enumerate(layout.notes, start=1)
-    ]
-    remarks = [rf"\par\raggedright {latex_escaped(text)}" for text in layout.remarks]
-    return [*notes, *remarks, *(f"% {_flat(command)}" for command in layout.commands)]
+    notes = [f"{place}. {latex_escaped(text)}" for place, text in enumerate(numbered, start=1)]
+    texts = [*notes, *map(latex_escaped, sheet.notes)]
+    commands = [f"% {_flat(command)}" for command in sheet.commands]
+    return [*(rf"\par\raggedright {text}" for text in texts), *commands]
 
 
 # What it would compute, the wide signs among it, and our mark of it.
@@ -334,20 +331,20 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def to_csv(entries: Iterable[Entry], told: Mapping[str, Mapping[str, str]] | None = None) -> str:
-    """The entries below a header line; behind them the columns of `told`, which are by row.
+def to_csv(sheets: Iterable[Sheet]) -> str:
+    """The entries below a header line; behind them what tells the runs of a row from others.
 
     Words that a spreadsheet would take for a formula have a `'` before them; numbers stay numbers.
     """
-    told = told or {}
-    more = dict.fromkeys(name for own in told.values() for name in own)
+    rows = [row for sheet in sheets for row in sheet.rows]
+    more = dict.fromkeys(name for row in rows for name in row.told)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*_FIELDS, *map(cell, more)])
-    for entry in entries:
-        own = told.get(entry.row, {})
-        words = [cell(own.get(name)) for name in more]
-        writer.writerow([*(cell(getattr(entry, name)) for name in _FIELDS.values()), *words])
+    for row in rows:
+        words = [cell(row.told.get(name)) for name in more]
+        for entry in row.entries:
+            writer.writerow([*(cell(getattr(entry, name)) for name in _FIELDS.values()), *words])
     return out.getvalue()
 
 
@@ -362,12 +359,6 @@ FORMATS = {"md": ".md", "csv": ".csv", "latex": ".tex", "json": ".json"}  # with
 
 def render(sheets: Sequence[Sheet], form: str = "md") -> str:
     """All sheets as one text in one of `FORMATS`."""
-    match form:
-        case "csv":
-            told = {row.id: row.told for sheet in sheets for row in sheet.rows if row.told}
-            return to_csv((entry for sheet in sheets for entry in sheet.entries), told)
-        case "latex":
-            return "\n".join(latex(sheet) for sheet in sheets)
-        case "json":
-            return to_json(sheets)
-    return "\n".join(markdown(sheet) for sheet in sheets)
+    if form in ("csv", "json"):
+        return to_csv(sheets) if form == "csv" else to_json(sheets)
+    return "\n".join(map(latex if form == "latex" else markdown, sheets))

@@ -3,23 +3,21 @@
 import hashlib
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from embedrun import plot
-from embedrun.backbone.tokens import tokens_of
-from embedrun.console import clean, say
+from embedrun.console import clean, number, say
 from embedrun.errors import DataError
 from embedrun.files import as_written, read_json
 from embedrun.store import Store
 from embedrun.table.cells import Cells, Seeds
 from embedrun.table.preset import Figure, Table
-from embedrun.table.sheet import Counted, Sheet, sheet_of
+from embedrun.table.sheet import NOT_COUNTED, Counted, Sheet, sheet_of
 
 PLOTS = Path("outputs") / "tables"
-Count = Callable[[Sequence[str]], list[int]]
 
 
 def sheet_for(
@@ -41,7 +39,7 @@ def sheet_for(
         DataError: if the data of statistics is there and cannot be read.
     """
     slots = cells.find(table, seeds)
-    numbers = None
+    numbers = NOT_COUNTED
     if table.statistics is not None:
         numbers = counted(table, Store.find(data_dir).root, tokenizer=tokenizer, plots=plots)
     sheet = sheet_of(
@@ -52,8 +50,7 @@ def sheet_for(
     return sheet
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One row: its x, and the measured and the printed y; None where there is none.
 
     `sd` is over the seeds, None below two.
@@ -67,14 +64,14 @@ class Point:
 
 def points(table: Table, figure: Figure, sheet: Sheet) -> dict[float | None, list[Point]]:
     """The points of a figure by the line that they are on, None where there is a single one; sorted by x."""
-    (column,) = [place for place, each in enumerate(table.columns) if each.key == figure.y]
+    place = [column.key for column in table.columns].index(figure.y)
     lines: dict[float | None, list[Point]] = {}
-    for row, shown in sorted(zip(table.rows, sheet.rows, strict=True), key=lambda both: both[0].x or 0.0):
-        entry = shown.entries[column]
-        paper = entry.paper if isinstance(entry.paper, int | float) else None
-        if row.x is not None:
-            lines.setdefault(row.line, []).append(Point(row.x, entry.mean, entry.sd, paper))
-    return {line: lines[line] for line in sorted(lines, key=lambda line: line or 0.0)}
+    rows = [
+        (row.line, row.x, shown.entries[place]) for row, shown in zip(table.rows, sheet.rows, strict=True)
+    ]
+    for line, x, entry in sorted(rows, key=lambda row: (row[0] or 0.0, row[1] or 0.0)):
+        lines.setdefault(line, []).append(Point(x or 0.0, entry.mean, entry.sd, number(entry.paper)))
+    return lines
 
 
 _TITLE = 75  # characters a line
@@ -85,27 +82,25 @@ def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path) -> None:
 
     Plots of other runs get another file: its name has the setting, and a hash of the overrides.
     """
-    if not any(entry.mean is not None for entry in sheet.entries):
+    if all(entry.mean is None for entry in sheet.entries):
         say(f"{table.name}: nothing is measured, so no curve is drawn")
         return
     curves = points(table, figure, sheet)
     lines = {
-        "" if line is None else f"{figure.line} = {line:g}": [
+        _line_name(figure, line): [
             (point.x, point.mean, point.sd) for point in curve if point.mean is not None
         ]
         for line, curve in curves.items()
     }
-    printed = [
-        (point.x, point.paper) for curve in curves.values() for point in curve if point.paper is not None
-    ]
+    printed = [(x, paper) for curve in curves.values() for x, _, _, paper in curve if paper is not None]
     axes = figure.x, next(column.heading for column in table.columns if column.key == figure.y)
     words, title, best = [sheet.name.replace("/", "_")], [sheet.title], None
     if sheet.scale:
         words.append(sheet.scale)
         title.append(f"reduced setting {sheet.scale}: not a reproduction")
     elif figure.best is not None:
-        line = "" if figure.best_line is None else f" at {figure.line} = {figure.best_line:g}"
-        best = figure.best, f"the paper's optimum, {figure.best:g}{line}"
+        optimum = (f"the paper's optimum, {figure.best:g}", _line_name(figure, figure.best_line))
+        best = figure.best, " at ".join(filter(None, optimum))
     if sheet.overrides:
         words.append(hashlib.sha256("\n".join(sheet.overrides).encode()).hexdigest()[:8])
         text = clean(f"every run with {', '.join(sheet.overrides)}")
@@ -115,13 +110,15 @@ def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path) -> None:
         say(f"the curve is in {path}")
 
 
+def _line_name(figure: Figure, line: float | None) -> str:
+    return "" if line is None else f"{figure.line} = {line:g}"
+
+
 _LONG = 512  # tokens; AnglE, Sec. 4.1, calls longer texts long
 _TOKENIZER = ("google-bert/bert-base-uncased", "tokenizer.json")
 
 
-def counted(
-    table: Table, folder: Path, *, tokenizer: Path | None = None, plots: Path | None = None
-) -> Counted:
+def counted(table: Table, folder: Path, *, plots: Path, tokenizer: Path | None = None) -> Counted:
     """The numbers for the rows of statistics of a table, which has `statistics`.
 
     The file that the table names is preferred; where there is the data set without it, its rows are counted,
@@ -135,36 +132,34 @@ def counted(
         DataError: if the file or the rows are there and cannot be read.
     """
     assert table.statistics is not None, "rows of statistics say what they are read from"
-    file = Path(table.statistics.file)
-    paths = [path for row in table.rows for keys in (row.keys or {}).values() for path in keys]
-    in_tokens = any(path.endswith("long_texts") for path in paths)
-    for path in (folder / file, folder / "nli" / file.name):
-        if path.is_file():
-            with as_written(path, "what the command wrote", f"run it again: {table.statistics.command}"):
-                content = dict(read_json(path))
-            # Lengths are of tokens here, and the command may have counted words.
-            if not in_tokens or content.get("length_unit") == "tokens":
-                return Counted(content, str(path))
-    plot_at = None if plots is None else plots / f"{table.name.replace('/', '_')}.png"
-    if file.name == "scores_by_label.json":
+    name = Path(table.statistics.file).name
+    in_tokens = any("long_texts" in str(row.keys) for row in table.rows)
+    for path in filter(Path.is_file, (folder / table.statistics.file, folder / "nli" / name)):
+        with as_written(path, "what the command wrote", f"run it again: {table.statistics.command}"):
+            content = dict(read_json(path))
+        # Lengths are of tokens here, and the command may have counted words.
+        if not in_tokens or content.get("length_unit") == "tokens":
+            return Counted(content, str(path))
+    plot_at = plots / f"{table.name.replace('/', '_')}.png"
+    if name == "scores_by_label.json":
         return _scores_by_label(folder, plot_at)
     if not in_tokens:
-        return _github_issues(folder, None, None)
+        return _github_issues(folder, None, plot_at)
     words = _tokenizer(tokenizer)
     if words is None:
         return Counted(lacks="Lengths in tokens need --tokenizer DIR, the folder of a BERT model")
+    from embedrun.backbone.tokens import tokens_of  # imports torch, which no other table needs
+
     return _github_issues(folder, tokens_of(words, "--tokenizer"), plot_at)
 
 
-def _github_issues(
-    folder: Path, count: Callable[[Sequence[str]], list[int]] | None, path: Path | None
-) -> Counted:
+def _github_issues(folder: Path, count: Callable[[Sequence[str]], list[int]] | None, path: Path) -> Counted:
     """Pairs of each split and, with a tokenizer's `count`, the share of long texts."""
     from embedrun.dataset.published import GithubIssues
 
     dataset, store = GithubIssues(), Store(folder)
     if lacking := [text for split in dataset.splits for text in dataset.problems(split, store)]:
-        return Counted(lacks=_lacks(lacking[0]))
+        return _lacks(lacking[0])
     splits, lengths = {}, {}
     for split in dataset.splits:
         rows = dataset.read(split, store)
@@ -173,30 +168,29 @@ def _github_issues(
         if count is not None:
             lengths[split] = np.array([n for texts in rows.texts.values() for n in count(texts)])  # (texts,)
             splits[split]["long_texts"] = round(100 * float((lengths[split] > _LONG).mean()), 2)
-    if lengths and path is not None:
+    if lengths:
         plot.write_plot(path, lambda path: plot.lengths(lengths, "tokens", _LONG, path))
     return Counted({"splits": splits}, f"the rows of {dataset.name} in {folder}")
 
 
-def _scores_by_label(folder: Path, path: Path | None) -> Counted:
+def _scores_by_label(folder: Path, path: Path) -> Counted:
     """Pairs and mean score of each label."""
     from embedrun.dataset.nli import Merged, NliScored, by_label
 
     dataset = NliScored(path=str(folder)) if (folder / "nli_scored.jsonl.gz").is_file() else NliScored()
     store = Store(folder)
     if lacking := dataset.problems("train", store):
-        return Counted(lacks=_lacks(lacking[0]))
+        return _lacks(lacking[0])
     rows = dataset.read("train", store)
     groups = Merged(rows.targets["label"], rows.targets["score"]).groups()
-    if path is not None:
-        axis, title = "mean cosine of the teachers", "Scores by label"
-        plot.write_plot(path, lambda path: plot.histogram(groups, axis, title, path))
+    axis, title = "mean cosine of the teachers", "Scores by label"
+    plot.write_plot(path, lambda path: plot.histogram(groups, axis, title, path))
     return Counted(by_label(groups), f"the rows of {dataset.name} in {folder}")
 
 
-def _lacks(problem: str) -> str:
+def _lacks(problem: str) -> Counted:
     """Why there is nothing to count: what is missing, without the remedies, which the table has itself."""
-    return f"No data to count: {problem.partition(';')[0]}"
+    return Counted(lacks=f"No data to count: {problem.partition(';')[0]}")
 
 
 def _tokenizer(folder: Path | None) -> Path | None:

@@ -1,20 +1,19 @@
 """A table of runs that belong to no paper, and the list of tables."""
 
-import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from embedrun.console import Progress, decimals, fitted, room, say
 from embedrun.errors import DataError
-from embedrun.evaluation.seeds import Spread, listed
+from embedrun.evaluation.seeds import listed
 from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles, newest_first
 from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Cells, Measured, measured
 from embedrun.table.preset import Table, load, names
-from embedrun.table.sheet import CLEAN, Entry, Origin, Sheet, SheetColumn, SheetRow
+from embedrun.table.sheet import CLEAN, Entry, Origin, Sheet, SheetColumn, SheetRow, over_seeds
 
 
 def sheet_of_runs(
@@ -34,56 +33,97 @@ def sheet_of_runs(
         ConfigError: if no run has one of these.
         DataError: if there is no finished run.
     """
-    found = listing.find(folders)
-    for line in found.broken:
-        say(f"passed over: {line}")
-    listing.refuse_unknown(found.runs, list(where or ()), "embedrun table")
-    wanted = listing.Wanted(where or {}).of(found.runs)
-    files = {run.path: run for run in wanted}
-    every = measured(wanted)
-    runs = [run for run in every if run.state == FINISHED and run.scores]
+    where = where or {}
+    files = _wanted(folders, where)
+    runs = measured(list(files.values()))
+    left = ""
+    if "kind" not in where:
+        runs, left = _of_one_kind(runs, files)
+    finished = list(filter(_has_scores, runs))
     below = ", ".join(map(str, folders))
-    if not runs:
+    if not finished:
         which = " as is asked for" if where else ""
         raise DataError(
             f"no finished run with scores{which} below {below}; embedrun runs lists what is there"
         )
-    notes = []
-    if "kind" not in (where or ()):
-        kinds = {run.path: listing.kind(run) for run in wanted}
-        count = Counter(kinds[run.path] for run in runs)
-        shown, *others = [kind for kind in listing.HEADINGS if count[kind]]
-        every, runs = ([run for run in each if kinds[run.path] == shown] for each in (every, runs))
-        left = [f"{listing.HEADINGS[kind]} ({count[kind]}, --filter kind={kind})" for kind in others]
-        notes += [f"Left out: {', '.join(left)}"] if left else []
-    if left := len(every) - len(runs):
-        notes.append(f"Not finished, and left out: {left}")
-    listing.refuse_unknown([files[run.path] for run in runs], [*columns, *label], "embedrun table")
-    keys = [key for key in columns if any(key in run.scores for run in runs)] or _keys(runs, files)
-    if not all(key in run.scores for key in keys for run in runs):
-        notes.append("Not every run has all of these scores")
+    listing.refuse_unknown([files[run.path] for run in finished], [*columns, *label], "embedrun table")
+    scored = {key for run in finished for key in run.scores}
+    keys = [key for key in columns if key in scored] or _keys(finished, files)
+    notes = {
+        f"Left out: {left}": left,
+        f"Not finished, and left out: {len(runs) - len(finished)}": len(runs) > len(finished),
+        "Not every run has all of these scores": any(not run.scores.keys() >= {*keys} for run in finished),
+    }
     words = [key for key in columns if key not in keys]
-    groups = _grouped(runs)
-    first = [files[group[0].path] for group in groups]
-    named = {key: [listing.value_of(run, key) for run in first] for key in label}
-    differ = [key for key in listing.columns(first) if key != "seed"]
-    rows = []
-    for name, group in zip(listing.labels(first, named or None, without=("seed",)), groups, strict=True):
-        told = {
-            key: ", ".join(dict.fromkeys(listing.cell(files[run.path], key) for run in group))
-            for key in dict.fromkeys([*differ, *words])
-        }
-        rows.append(_row(name, told, group, keys))
     return Sheet(
         name="",
         title=f"Finished runs below {below}",
         source="",
         kind="runs",
         columns=tuple(SheetColumn(key, decimals(key)) for key in keys),
-        rows=tuple(rows),
-        notes=tuple(notes),
+        rows=tuple(_rows(_grouped(finished), files, keys, words, label)),
+        notes=tuple(note for note, holds in notes.items() if holds),
         told=tuple(words),
     )
+
+
+Files = Mapping[Path, RunFiles]  # runs by directory
+
+
+def _wanted(folders: Sequence[Path], where: Mapping[str, Collection[str]]) -> Files:
+    """The runs below the folders that have the values of `where`."""
+    below = listing.find(folders)
+    for line in below.broken:
+        say(f"passed over: {line}")
+    listing.refuse_unknown(below.runs, list(where), "embedrun table")
+    return {run.path: run for run in listing.Wanted(where).of(below.runs)}
+
+
+def _has_scores(run: Measured) -> bool:
+    return run.state == FINISHED and bool(run.scores)
+
+
+def _of_one_kind(runs: Sequence[Measured], files: Files) -> tuple[list[Measured], str]:
+    """The runs of the first kind that has finished ones, and how many of which others have finished."""
+    kinds = {run.path: listing.kind(files[run.path]) for run in runs}
+    count = Counter(kinds[run.path] for run in runs if _has_scores(run))
+    first, *others = [kind for kind in listing.HEADINGS if count[kind]] or [""]
+    left = [f"{listing.HEADINGS[kind]} ({count[kind]}, --filter kind={kind})" for kind in others]
+    return [run for run in runs if kinds[run.path] == first], ", ".join(left)
+
+
+def _rows(
+    groups: Sequence[Sequence[Measured]],
+    files: Files,
+    keys: Sequence[str],
+    words: Sequence[str],
+    label: Sequence[str],
+) -> Iterator[SheetRow]:
+    """A row for each group of runs: scores of these keys, and beside them the options `words`."""
+    first = [files[group[0].path] for group in groups]
+    named = {key: [listing.value_of(run, key) for run in first] for key in label}
+    options = dict.fromkeys([*(key for key in listing.columns(first) if key != "seed"), *words])
+    for name, group in zip(listing.labels(first, named or None, without=("seed",)), groups, strict=True):
+        texts = {key: [listing.cell(files[run.path], key) for run in group] for key in options}
+        yield SheetRow(
+            id=name,
+            label=name,
+            group="",
+            kind="runs",
+            entries=tuple(_entry(name, group, key) for key in keys),
+            notes=tuple(_notes(group)),
+            origins=tuple(Origin(tuple(keys), run.seed, str(run.path)) for run in group),
+            told={key: ", ".join(dict.fromkeys(cells)) for key, cells in texts.items()},
+        )
+
+
+def _notes(runs: Sequence[Measured]) -> Iterator[str]:
+    if len(runs) > 1:
+        yield f"Seeds {listed([run.seed for run in runs])}"
+    if runs[0].scale:
+        yield f"Reduced setting {runs[0].scale}: not a reproduction"
+    if runs[0].other_code:
+        yield f"Earlier runs: {runs[0].other_code}"
 
 
 def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
@@ -94,55 +134,34 @@ def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
     return [[group[seed] for seed in sorted(group)] for group in groups.values()]
 
 
-def _keys(runs: Sequence[Measured], files: Mapping[Path, RunFiles]) -> list[str]:
+def _keys(runs: Sequence[Measured], files: Files) -> list[str]:
     """The scores that all have, without the variants of one: `spearman_mean` and `spearman_clean`.
 
     Where they share none, the main score of each.
     """
-    keys = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
-    if keys:
-        return [key for key in keys if not any(key.startswith(f"{other}_") for other in keys)]
+    if keys := [key for key in runs[0].scores if all(key in run.scores for run in runs)]:
+        return [key for key in keys if not key.startswith(tuple(f"{other}_" for other in keys))]
     main = (files[run.path].main.get("name") for run in runs)
     return list(dict.fromkeys(str(name) for name in main if name is not None))
 
 
-def _row(label: str, told: Mapping[str, str], runs: Sequence[Measured], keys: Sequence[str]) -> SheetRow:
-    notes = [f"Seeds {listed([run.seed for run in runs])}"] if len(runs) > 1 else []
-    if runs[0].scale:
-        notes.append(f"Reduced setting {runs[0].scale}: not a reproduction")
-    if runs[0].other_code:
-        notes.append(f"Earlier runs: {runs[0].other_code}")
-    return SheetRow(
-        id=label,
-        label=label,
-        group="",
-        kind="runs",
-        entries=tuple(_entry(label, runs, key) for key in keys),
-        notes=tuple(notes),
-        origins=tuple(Origin(tuple(keys), run.seed, str(run.path)) for run in runs),
-        told=told,
-    )
-
-
 def _entry(label: str, runs: Sequence[Measured], key: str) -> Entry:
-    scores = [run.scores for run in runs if math.isfinite(run.scores.get(key, math.nan))]
-    values = [own[key] for own in scores]
-    clean = [own.get(key + CLEAN, own[key]) for own in scores]
-    spread = Spread.of(values)
+    scores = [run.scores for run in runs if key in run.scores]
+    values = [by_key[key] for by_key in scores]
+    clean = [by_key.get(key + CLEAN, by_key[key]) for by_key in scores]
+    mean, sd, n = over_seeds(values)
+    scale = runs[0].scale or ""
     return Entry(
         table="",
-        scale=runs[0].scale or "",
+        scale=scale,
         row=label,
         column=key,
-        paper=None,
-        mean=None if spread is None else spread.mean,
-        sd=None if spread is None else spread.sd,
-        n=len(values),
+        mean=mean,
+        sd=sd,
+        n=n,
         wanted=len(runs),
         clean=None if clean == values else statistics.fmean(clean),
-        difference=None,
-        mark="" if spread is None else "reduced" if runs[0].scale else "measured",
-        note="",
+        mark=("reduced" if scale else "measured") if values else "",
     )
 
 

@@ -175,6 +175,11 @@ class Row(_Row):
         """Group and label, which together are unique in the table."""
         return f"{self.group}/{self.label}" if self.group else self.label
 
+    def paths(self, heading: str) -> list[str]:
+        """Where the number of a column stands in the file of statistics; several are added up."""
+        paths = (self.keys or {}).get(heading, [])
+        return [paths] if isinstance(paths, str) else paths
+
 
 @dataclass
 class _Table:
@@ -255,12 +260,29 @@ def read(path: Path, name: str) -> Table:
     Raises:
         ConfigError: with every fault.
     """
-    where = f"table/{name}.yaml"
-    reader = _Reader(_checked(_Table, path, where))
-    table = reader.table(name)
-    if reader.problems:
-        raise ConfigError([f"{where}: {problem}" for problem in reader.problems])
-    return table
+    file = _checked(_Table, path, f"table/{name}.yaml")
+    columns = {
+        heading: Column(heading=heading, key=what)
+        if isinstance(what, str)
+        else Column(heading=heading, **vars(what))
+        for heading, what in file.columns.items()
+    }
+    fields = {field: value for field, value in vars(file).items() if field != "shared"}
+    typed = {
+        "columns": tuple(columns.values()),
+        "rows": tuple(_row(row, file, columns) for row in file.rows),
+        "seeds": _listed(file.seeds) or (42,),
+        "unspecified": _listed(file.unspecified),
+    }
+    return Table(name, **{**fields, **typed})
+
+
+_Item = TypeVar("_Item")
+
+
+def _listed(items: list[_Item] | None) -> tuple[_Item, ...]:
+    """A list of a file; empty where the file has none."""
+    return tuple(items or ())
 
 
 _Schema = TypeVar("_Schema")
@@ -284,94 +306,36 @@ def _checked(schema: type[_Schema], path: Path, where: str) -> _Schema:
     return file
 
 
-class _Reader:
-    """Makes a table of a file, and checks what the types alone do not say."""
+def _row(row: _Row, file: _Table, columns: Mapping[str, Column]) -> Row:
+    """A row by heading and with its runs.
 
-    def __init__(self, file: _Table) -> None:
-        self._file = file
-        self.problems: list[str] = []
-        self._columns = {
-            heading: Column(heading=heading, key=what)
-            if isinstance(what, str)
-            else Column(heading=heading, **vars(what))
-            for heading, what in file.columns.items()
-        }
+    Tests look for what is no fault of a type, as an unknown heading: tables are files of the package.
+    """
+    printed = row.published or {}
+    if isinstance(printed, list):
+        printed = dict(zip(columns, printed, strict=True))
+    typed = {
+        "cells": tuple(_cells(row, file, columns)),
+        "published": {heading: value for heading, value in printed.items() if value is not None},
+        "source": row.source or file.source,
+    }
+    return Row(**{**vars(row), **typed})
 
-    def table(self, name: str) -> Table:
-        file = self._file
-        for column in self._columns.values():
-            self._known(f"columns.{column.heading}", column.parts)
-        rows = tuple(self._row(row, f"rows[{place}]") for place, row in enumerate(file.rows))
-        ids = [row.id for row in rows]
-        self.problems += [f"rows: {one!r} stands there twice" for one in sorted({*ids}) if ids.count(one) > 1]
-        if (file.kind == "figure") != (file.figure is not None):
-            self.problems.append("figure: the axes go with kind: figure, and with no other")
-        fields = {field: value for field, value in vars(file).items() if field != "shared"}
-        made = {
-            "columns": tuple(self._columns.values()),
-            "rows": rows,
-            "seeds": tuple(file.seeds or (42,)),
-            "unspecified": tuple(file.unspecified or ()),
-        }
-        return Table(name, **{**fields, **made})
 
-    def _row(self, row: _Row, path: str) -> Row:
-        is_run = row.kind in ("train", "evaluate")
-        if (row.keys is not None) != (row.kind == "statistics"):
-            self.problems.append(f"{path}.keys: are of rows of kind statistics, all of which have them")
-        if (row.x is None) != (self._file.figure is None):
-            self.problems.append(f"{path}.x: is of the rows of a figure, all of which have it")
-        self._known(f"{path}.keys", row.keys or ())
-        made = {
-            "cells": tuple(self._cells(row, path)) if is_run else (),
-            "published": self._published(row.published, f"{path}.published"),
-            "keys": {
-                heading: [paths] if isinstance(paths, str) else paths
-                for heading, paths in (row.keys or {}).items()
-            },
-            "source": row.source or self._file.source,
-            "unspecified": row.unspecified or [],
-        }
-        return Row(**{**vars(row), **made})
-
-    def _cells(self, row: _Row, path: str) -> Iterator[Cell]:
-        command: Any = row.kind
-        first = (*(getattr(self._file.shared, command, None) or ()), *(row.overrides or ()))
-        if row.parts is None:
-            if not first and row.not_runnable is None:
-                self.problems.append(
-                    f"{path}.overrides: a row of kind {row.kind} needs them, or not_runnable"
-                )
-            headings = [column.heading for column in self._columns.values() if column.of_a_run]
-            yield Cell(command, first, tuple(headings), row.not_runnable)
-            return
-        self._known(f"{path}.parts", row.parts, dotted=True)
-        for heading, part in row.parts.items():
-            part = _Part(part) if isinstance(part, list) else part
-            overrides = () if part.not_runnable else (*first, *(part.overrides or ()))
-            reason = part.not_runnable or row.not_runnable
-            yield Cell(command, overrides, (heading,), reason, tuple(part.seeds or ()))
-
-    def _published(self, numbers: Any, path: str) -> dict[str, float | str]:
-        if isinstance(numbers, list) and len(numbers) == len(self._columns):
-            numbers = dict(zip(self._columns, numbers, strict=True))
-        if not isinstance(numbers, Mapping | None):
-            shape = f"numbers for all {len(self._columns)} columns in their order, or by heading"
-            self.problems.append(f"{path}: expected {shape}, got {numbers!r}")
-            return {}
-        self._known(path, numbers or ())
-        return {heading: value for heading, value in (numbers or {}).items() if value is not None}
-
-    def _known(self, path: str, headings: Iterable[object], *, dotted: bool = False) -> None:
-        """Note a fault for each heading that is no column."""
-        columns = [*self._columns]
-        for heading in headings:
-            if heading not in columns:
-                where = f"{path}.{heading}" if dotted else path
-                near = nearest(str(heading), columns)
-                self.problems.append(
-                    f"{where}: no column {heading!r}{near} (there are: {', '.join(columns)})"
-                )
+def _cells(row: _Row, file: _Table, columns: Mapping[str, Column]) -> Iterator[Cell]:
+    if row.kind not in ("train", "evaluate"):
+        return
+    first = (*_listed(getattr(file.shared, row.kind, None)), *_listed(row.overrides))
+    if row.parts is None:
+        headings = (heading for heading, column in columns.items() if column.of_a_run)
+        yield Cell(row.kind, first, tuple(headings), row.not_runnable)
+        return
+    for heading, part in row.parts.items():
+        part = _Part(part) if isinstance(part, list) else part
+        overrides = () if part.not_runnable else (*first, *_listed(part.overrides))
+        yield Cell(
+            row.kind, overrides, (heading,), part.not_runnable or row.not_runnable, _listed(part.seeds)
+        )
 
 
 @dataclass(frozen=True)
@@ -411,8 +375,7 @@ def load_scale(name: str, conf: Path | None = None) -> Scale:
     _refuse_unknown("--scale: no reduced setting", name, scales(conf))
     where = f"scale/{name}.yaml"
     file = _checked(_Scale, (conf or presets.folder()) / where, where)
-    train, evaluate = tuple(file.train or ()), tuple(file.evaluate or ())
-    return Scale(name, file.title, train, evaluate, tuple(file.seeds or ()))
+    return Scale(name, file.title, _listed(file.train), _listed(file.evaluate), _listed(file.seeds))
 
 
 def changes(override: str) -> bool:

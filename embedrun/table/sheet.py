@@ -1,15 +1,17 @@
 """A table with what was measured beside what is printed, as plain data that every format renders."""
 
-import math
+import operator
 import shlex
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from embedrun.console import decimals, number
 from embedrun.evaluation.seeds import Spread
-from embedrun.table.cells import Slot
+from embedrun.runs.reading import flattened
+from embedrun.table.cells import Measured, Slot
 from embedrun.table.preset import Column, Row, Scale, Table, changes
 
 CLEAN = "_clean"  # at the end of a score's key: on the rows that are not in the training data
@@ -45,15 +47,15 @@ class Entry:
     scale: str
     row: str
     column: str
-    paper: float | str | None
-    mean: float | None
-    sd: float | None
-    n: int
-    wanted: int
-    clean: float | None
-    difference: float | None
-    mark: Mark
-    note: str
+    paper: float | str | None = None
+    mean: float | None = None
+    sd: float | None = None
+    n: int = 0
+    wanted: int = 0
+    clean: float | None = None
+    difference: float | None = None
+    mark: Mark = ""
+    note: str = ""
     before: float | None = None
 
 
@@ -134,32 +136,47 @@ class Counted:
     lacks: str = ""
 
 
+NOT_COUNTED = Counted()
+AS_PRINTED = Scale("", "")  # no reduced setting
+
+
 def statistic(row: Row, heading: str, content: Mapping[str, object]) -> float | None:
     """The number of a row of statistics in the file's content; None where a part of it is missing.
 
     The row's keys are paths, as `splits/train/positive`; several are added up.
     """
-    values = []
-    for path in (row.keys or {}).get(heading, ()):
-        value: object = content
-        for word in path.split("/"):
-            value = value.get(word) if isinstance(value, Mapping) else None
-        values.append(number(value))
+    flat = flattened(content)
+    values = [number(flat.get(path.replace("/", "."))) for path in row.paths(heading)]
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
 
 
-class _Reading:
-    """One row of a table and its runs, or for a row of statistics what was counted."""
+def over_seeds(values: Collection[float]) -> tuple[float | None, float | None, int]:
+    """Mean, standard deviation (n - 1; None below two values) and number of some values."""
+    spread = Spread.of([*values])
+    return (None, None, 0) if spread is None else (spread.mean, spread.sd, spread.n)
 
-    def __init__(
-        self, table: Table, row: Row, slots: Sequence[Slot], counted: Counted, *, scale: str, compared: bool
-    ) -> None:
-        self._table, self._row, self._slots, self._counted = table, row, slots, counted
+
+_When = Literal["after", "before", "clean"]  # after training, before it, on unseen rows alone
+
+
+def _value(run: Measured, column: Column, when: _When) -> float | None:
+    """What one run has in a column; where there is no score on unseen rows, the score itself."""
+    if when == "before":
+        return run.baseline.get(column.key or "")
+    if column.speed is not None:
+        return run.speed.get(column.speed)
+    scores, key = run.scores, column.key or ""
+    return scores.get(key + CLEAN, scores.get(key)) if when == "clean" else scores.get(key)
+
+
+class _Reading:
+    """One row of a table and its runs, made in the reduced setting of the name `scale`."""
+
+    def __init__(self, table: Table, row: Row, slots: Sequence[Slot], scale: str, compared: bool) -> None:
+        self._table, self._row, self._slots = table, row, slots
+        self._scale, self._compared = scale, compared
         self._columns = {column.heading: column for column in table.columns}
-        self._is_counted = row.kind == "statistics"  # of data, which no setting of a run changes
-        self._scale = "" if self._is_counted else scale
-        self._compared = self._is_counted or compared
 
     def row(self) -> SheetRow:
         """The row with its entries, notes and runs."""
@@ -174,71 +191,44 @@ class _Reading:
     def _entry(self, column: Column) -> Entry:
         # A reduced setting is compared with nothing, by a reader's eye neither.
         paper = None if self._scale else self._row.published.get(column.heading)
-        spread, clean = self._measured(column)
-        before = Spread.of([*self._by_seed(column, "before").values()])
-        difference = None
-        if spread is not None and self._compared and column.speed is None and isinstance(paper, int | float):
-            difference = spread.mean - paper
-        lacking = (slot.cell.not_runnable for slot in self._slots_of(column))
-        reason = next((f"not reproducible: {why}" for why in lacking if why), "")
-        n = 0 if spread is None else spread.n
+        scores, clean = self._by_seed(column, "after"), self._by_seed(column, "clean")
+        mean, sd, n = over_seeds(scores.values())
+        difference = self._difference(column, paper, mean)
         return Entry(
             table=self._table.name,
             scale=self._scale,
             row=self._row.id,
             column=column.heading,
             paper=paper,
-            mean=None if spread is None else spread.mean,
-            sd=None if spread is None else spread.sd,
+            mean=mean,
+            sd=sd,
             n=n,
             wanted=self._wanted(column),
-            clean=clean,
+            clean=None if clean == scores else over_seeds(clean.values())[0],
             difference=difference,
             mark=self._mark(column, paper, difference, n),
-            note=reason or self._note(column, n),
-            before=None if before is None else before.mean,
+            note=self._note(column, n),
+            before=over_seeds(self._by_seed(column, "before").values())[0],
         )
 
-    def _by_seed(self, column: Column, which: Literal["after", "before", "clean"]) -> dict[int, float]:
-        """The finite numbers of a column by seed: after training, before it, or on unseen rows alone.
+    def _difference(self, column: Column, paper: float | str | None, mean: float | None) -> float | None:
+        if mean is None or not self._compared or column.speed is not None:
+            return None
+        return mean - paper if isinstance(paper, int | float) else None
 
-        A mean or difference has those seeds that all of its parts have. Where there is no score on unseen
-        rows, it is the score itself.
-        """
+    def _by_seed(self, column: Column, when: _When) -> dict[int, float]:
+        """The numbers of a column by seed; a mean or difference has the seeds that all of its parts have."""
         if column.parts != (column.heading,):
-            parts = [self._by_seed(self._columns[part], which) for part in column.parts]
+            parts = [self._by_seed(self._columns[part], when) for part in column.parts]
             seeds = [seed for seed in parts[0] if all(seed in part for part in parts)]
-            values = {seed: [part[seed] for part in parts] for seed in seeds}
-            if column.mean:
-                return {seed: statistics.fmean(numbers) for seed, numbers in values.items()}
-            return {seed: first - second for seed, (first, second) in values.items()}
-        found = {}
-        for slot in self._slots:
-            if slot.run is None or column.heading not in slot.cell.headings:
-                continue
-            scores, key = slot.run.baseline if which == "before" else slot.run.scores, column.key or ""
-            value = scores.get(key)
-            if which == "clean":
-                value = scores.get(key + CLEAN, value)
-            if column.speed is not None:
-                value = None if which == "before" else slot.run.speed.get(column.speed)
-            if value is not None and math.isfinite(value):
-                found[slot.seed] = float(value)
-        return found
-
-    def _measured(self, column: Column) -> tuple[Spread | None, float | None]:
-        """The spread over all rows, and the mean over the clean rows where that differs."""
-        if self._is_counted:
-            value = statistic(self._row, column.heading, self._counted.numbers)
-            return (None if value is None else Spread(value, None, 1)), None
-        scores, clean = self._by_seed(column, "after"), self._by_seed(column, "clean")
-        spread, part = (Spread.of([own[seed] for seed in sorted(own)]) for own in (scores, clean))
-        return spread, None if part is None or clean == scores else part.mean
+            fold = (lambda *values: statistics.fmean(values)) if column.mean else operator.sub
+            return {seed: fold(*(part[seed] for part in parts)) for seed in seeds}
+        runs = {slot.seed: slot.run for slot in self._slots_of(column) if slot.run is not None}
+        values = {seed: _value(run, column, when) for seed, run in runs.items()}
+        return {seed: value for seed, value in values.items() if value is not None}
 
     def _wanted(self, column: Column) -> int:
         """How many seeds were asked for."""
-        if self._is_counted:
-            return int(column.heading in (self._row.keys or {}))
         seeds = [{slot.seed for slot in self._slots if part in slot.cell.headings} for part in column.parts]
         return len(set.intersection(*seeds))
 
@@ -267,16 +257,18 @@ class _Reading:
         return "not measured" if slots and all(slot.run is not None for slot in slots) else "not run"
 
     def _note(self, column: Column, n: int) -> str:
-        """Why there are fewer numbers than finished runs, or than seeds asked for."""
+        """Why it is not reproducible, or has fewer numbers than finished runs or wanted seeds."""
         slots = self._slots_of(column)
-        if column.of_a_run and n < sum(slot.run is not None for slot in slots):
+        reasons = [slot.cell.not_runnable for slot in slots if slot.cell.not_runnable]
+        if reasons or not column.of_a_run:
+            return f"not reproducible: {reasons[0]}" if reasons else ""
+        if n < sum(slot.run is not None for slot in slots):
             return f"{column.heading}: a run has no such number"
-        is_part = column.of_a_run and 0 < n < len(slots)
-        return f"{column.heading}: {n} of {len(slots)} seeds" if is_part else ""
+        return f"{column.heading}: {n} of {len(slots)} seeds" if 0 < n < len(slots) else ""
 
     def _notes(self, entries: Sequence[Entry]) -> Iterator[str]:
         """The notes on the whole row."""
-        row, counted = self._row, self._counted
+        row = self._row
         if row.note:
             yield row.note
         if row.source != self._table.source:
@@ -287,14 +279,31 @@ class _Reading:
         missing = [slot for slot in self._slots if slot.run is None]
         unfinished = {slot.state: slot.unfinished for slot in missing}
         yield from (f"A run is {state}: {run.path}" for state, run in unfinished.items() if run is not None)
-        for slot in missing:
-            if (run := slot.passed_over) is not None:
-                why = run.other_code or "what it has read or starts from has changed"
-                yield f"Not counted: {why} since {run.path}"
-        if self._is_counted and counted.source:
-            yield f"Counted in {counted.source}"
-        if self._is_counted and counted.lacks and any(entry.mark == "not run" for entry in entries):
-            yield counted.lacks
+        for run in (slot.passed_over for slot in missing if slot.passed_over is not None):
+            why = run.other_code or "what it has read or starts from has changed"
+            yield f"Not counted: {why} since {run.path}"
+
+
+class _Statistics(_Reading):
+    """A row of statistics and what was counted of data, which no setting of a run changes."""
+
+    def __init__(self, table: Table, row: Row, counted: Counted) -> None:
+        super().__init__(table, row, (), scale="", compared=True)
+        self._counted = counted
+
+    def _by_seed(self, column: Column, when: _When) -> dict[int, float]:
+        value = statistic(self._row, column.heading, self._counted.numbers)
+        return {} if value is None or when == "before" else {0: value}
+
+    def _wanted(self, column: Column) -> int:
+        return int(bool(self._row.paths(column.heading)))
+
+    def _notes(self, entries: Sequence[Entry]) -> Iterator[str]:
+        yield from super()._notes(entries)
+        if self._counted.source:
+            yield f"Counted in {self._counted.source}"
+        if self._counted.lacks and any(entry.mark == "not run" for entry in entries):
+            yield self._counted.lacks
 
 
 def _left_open(lines: Sequence[str]) -> list[str]:
@@ -308,7 +317,7 @@ def sheet_of(
     *,
     scale: Scale | None = None,
     extra: Sequence[str] = (),
-    counted: Counted | None = None,
+    counted: Counted = NOT_COUNTED,
     default: Sequence[int] = (),
 ) -> Sheet:
     """The table with what was measured beside what is printed, from slots as `find_slots` gives them.
@@ -316,31 +325,40 @@ def sheet_of(
     `scale` is the reduced setting of the runs or None; `extra` are overrides of every run, beside those of
     its row. `default` are the seeds that `reproduce` takes by default; empty: those of the table.
     """
-    by_row = {row.id: [slot for slot in slots if slot.row.id == row.id] for row in table.rows}
-    counted = counted or Counted()
+    setting = scale or AS_PRINTED
     if not slots:  # a table without runs
-        scale, extra = None, ()
-    name, changed = scale.name if scale else "", list(filter(changes, extra))
-    compared = not name and not changed
-    rows = [
-        _Reading(table, row, by_row[row.id], counted, scale=name, compared=compared).row()
-        for row in table.rows
-    ]
-    rest = [*(["--scale", name] if name else []), *extra]
+        setting, extra = AS_PRINTED, ()
+    changed = list(filter(changes, extra))
+    compared = not setting.name and not changed
+    rows = []
+    for row in table.rows:
+        own = [slot for slot in slots if slot.row.id == row.id]
+        if row.kind == "statistics":
+            reading = _Statistics(table, row, counted)
+        else:
+            reading = _Reading(table, row, own, setting.name, compared)
+        rows.append(reading.row())
+    rest = [*(["--scale", setting.name] if setting.name else []), *extra]
     return Sheet(
         name=table.name,
         title=table.title,
         source=table.source,
         kind=table.kind,
-        columns=tuple(SheetColumn(one.heading, _digits(one, rows)) for one in table.columns),
+        columns=tuple(
+            SheetColumn(column.heading, _digits(column, [row.entries[place] for row in rows]))
+            for place, column in enumerate(table.columns)
+        ),
         rows=tuple(rows),
         seeds=tuple(sorted({slot.seed for slot in slots})),
         tolerance=table.tolerance,
-        scale=name,
-        scale_title=scale.title if scale else "",
+        scale=setting.name,
+        scale_title=setting.title,
         overrides=tuple(extra),
-        notes=tuple(_notes(table, [] if name else changed, slots)),
-        commands=tuple(_commands(table, by_row, rows, tuple(default) or table.seeds, rest)),
+        notes=tuple(_notes(table, [] if setting.name else changed, slots)),
+        commands=(
+            *_reproducing(table, slots, tuple(default) or table.seeds, rest),
+            *_counting(table, rows),
+        ),
     )
 
 
@@ -350,65 +368,61 @@ def _notes(table: Table, changed: Sequence[str], slots: Sequence[Slot]) -> Itera
     yield from _left_open(table.unspecified)
     if changed:
         yield f"Run with {', '.join(changed)}: compared with nothing"
-    seen: dict[str, set[str]] = {}
-    for slot in slots:
-        for name, mark in (slot.run.data if slot.run is not None else {}).items():
-            seen.setdefault(name, set()).add(mark)
-    if names := ", ".join(sorted(name for name, marks in seen.items() if len(marks) > 1)):
-        yield f"The runs have read different rows of {names}"
+    runs = [slot.run for slot in slots if slot.run is not None]
+    marks = {(name, mark) for run in runs for name, mark in run.data.items()}
+    differ = [name for name, count in Counter(name for name, _ in marks).items() if count > 1]
+    if differ:
+        yield f"The runs have read different rows of {', '.join(sorted(differ))}"
 
 
-def _digits(column: Column, rows: Sequence[SheetRow]) -> int:
+def _digits(column: Column, entries: Sequence[Entry]) -> int:
     if not column.statistic:
         return decimals(column.key or "")
-    own = [entry for row in rows for entry in row.entries if entry.column == column.heading]
-    numbers = [one for entry in own for one in (entry.paper, entry.mean) if isinstance(one, int | float)]
-    if all(float(one).is_integer() for one in numbers):
+    values = [value for entry in entries for value in (number(entry.paper), entry.mean) if value is not None]
+    if all(value.is_integer() for value in values):
         return 0
-    return 2 if any(math.fabs(one) > 1 for one in numbers) else 4
+    return 2 if any(abs(value) > 1 for value in values) else 4
 
 
-def _commands(
-    table: Table,
-    by_row: Mapping[str, Sequence[Slot]],
-    rows: Sequence[SheetRow],
-    default: Sequence[int],
-    rest: Sequence[str],
+def _reproducing(
+    table: Table, slots: Sequence[Slot], default: Sequence[int], rest: Sequence[str]
 ) -> list[str]:
-    """The command lines that fill what is missing.
+    """The command lines that run what is missing.
 
     `reproduce` itself runs what a missing run starts from or scores, not what makes the data that a row
-    reads: that comes first. `by_row` has the runs that the table asks for by id of their row; `default` are
-    the seeds that `reproduce` takes by default, `rest` are its last words.
+    reads: that comes first. `slots` are all runs that the table asks for; `default` are the seeds that
+    `reproduce` takes by default, `rest` are its last words.
     """
-    missing = [row for row in table.rows if any(map(_is_missing, by_row[row.id]))]
-    commands = [row.before for row in missing if row.before]
-    words = ["embedrun", "reproduce", table.name]
-    slots = [slot for row in missing for slot in by_row[row.id]]
-    seeds = {slot.seed for slot in slots}
-    if seeds != {seed for slot in slots for seed in slot.cell.seeds or default}:
-        words += ["--seeds", ",".join(map(str, sorted(seeds)))]
+    missing = {slot.row.id: slot.row for slot in slots if slot.run is None and not slot.cell.not_runnable}
+    if not missing:
+        return []
+    before = [row.before for row in missing.values() if row.before]
+    words = ["embedrun", "reproduce", table.name, *_seeds(slots, missing, default)]
     # A label that several rows have names none of them.
-    labels = [row.label if len(table.find(row.label)) == 1 else row.id for row in missing]
-    if len(missing) < sum(map(bool, by_row.values())):
-        commands += [shlex.join([*words, "--only", label, *rest]) for label in labels]
-    elif missing:
-        only = f"  # one row: --only {shlex.quote(labels[0])}" if len(missing) > 1 else ""
-        commands.append(shlex.join([*words, *rest]) + only)
-    gaps = [entry for row in rows if row.kind == "statistics" for entry in row.entries]
-    if table.statistics is not None and any(entry.mark == "not run" for entry in gaps):
-        commands += _counting(table.name, table.statistics.command)
-    return commands
+    labels = [row.label if len(table.find(row.label)) == 1 else row.id for row in missing.values()]
+    if len(missing) < len({slot.row.id for slot in slots}):
+        return [*before, *(shlex.join([*words, "--only", label, *rest]) for label in labels)]
+    one_row = f"  # one row: --only {shlex.quote(labels[0])}" if len(labels) > 1 else ""
+    return [*before, shlex.join([*words, *rest]) + one_row]
 
 
-def _counting(table: str, command: str) -> list[str]:
-    """The command that writes the file of statistics, and the one that makes the table from it."""
+def _seeds(slots: Sequence[Slot], rows: Collection[str], default: Sequence[int]) -> list[str]:
+    """The option for the seeds of these rows, where `reproduce` would take others by default."""
+    slots = [slot for slot in slots if slot.row.id in rows]
+    seeds = {slot.seed for slot in slots}
+    if seeds == {seed for slot in slots for seed in slot.cell.seeds or default}:
+        return []
+    return ["--seeds", ",".join(map(str, sorted(seeds)))]
+
+
+def _counting(table: Table, rows: Sequence[SheetRow]) -> list[str]:
+    """The command that writes the file of statistics, where one is missing, and `table` from that file."""
+    entries = [entry for row in rows if row.kind == "statistics" for entry in row.entries]
+    if table.statistics is None or all(entry.mark != "not run" for entry in entries):
+        return []
+    command = table.statistics.command
     given = dict(word.split("=", 1) for word in shlex.split(command) if "=" in word)
-    reading = ["embedrun", "table", table, "--data-dir", given.get("output", "DIR")]
+    reading = ["embedrun", "table", table.name, "--data-dir", given.get("output", "DIR")]
     if "tokenizer" in given:
         reading += ["--tokenizer", given["tokenizer"]]
     return [command, shlex.join(reading)]
-
-
-def _is_missing(slot: Slot) -> bool:
-    return slot.run is None and slot.cell.not_runnable is None

@@ -145,12 +145,7 @@ class Gradient:
     A batch may be encoded in parts: first without a graph, then, once the gradient at the vectors is known,
     part by part again with the same dropout (Gao et al. 2021, GradCache, arXiv:2101.06983). The gradient is
     that of the whole batch in one pass; memory is that of one part. Each text is encoded twice.
-
-    Attributes:
-        unpadded: whether passes on a processor may do without padding; False for a run that began without.
     """
-
-    unpadded = True
 
     def __init__(
         self, encoder: Encoder, mix: Mix, compute: Compute, parts: Parts, processes: Processes
@@ -182,10 +177,33 @@ class Gradient:
         whole = len(parts) == 1
         with self.compiling(), torch.set_grad_enabled(whole):
             encoded = [self.encode(batch, part) for part in parts]
-        vectors = {key: torch.cat([part[key] for part in encoded]) for key in encoded[0]}  # (own, dim) each
-        plain = {key: value.detach() for key, value in vectors.items()}
-        everyone = self._processes.gather(plain, len(batch.rows))  # (rows, dim) each
-        leaves = {key: value.detach().requires_grad_() for key, value in everyone.items()}
+        own = {key: torch.cat([part[key].detach() for part in encoded]) for key in encoded[0]}  # (own, dim)
+        everyone = self._processes.gather(own, len(batch.rows))  # (rows, dim) each
+        # The graph of the losses is gone before that of the backbone is needed.
+        values, gradients = self._at_vectors(everyone, targets, scaled, watch=watch)
+        reached = {key: gradient[batch.own] for key, gradient in gradients.items()}  # (own, dim) each
+        for part in parts:
+            with self.compiling():
+                again = encoded[0] if whole else self.encode(batch, part)  # (part, dim) each
+                with self._compute.products():
+                    torch.autograd.backward(
+                        [again[key] for key in reached], [gradient[part] for gradient in reached.values()]
+                    )
+        return values
+
+    def _at_vectors(
+        self,
+        vectors: Vectors,
+        targets: Mapping[str, Tensor],
+        scaled: Callable[[Tensor], Tensor],
+        *,
+        watch: bool,
+    ) -> tuple[dict[str, Tensor], Vectors]:
+        """The values of a batch, and the gradient of its loss at the vectors of all rows that it reaches.
+
+        The gradient at the losses' own weights is added to them.
+        """
+        leaves = {key: value.detach().requires_grad_() for key, value in vectors.items()}
         weights = [weight for weight in self._mix.parameters() if weight.requires_grad]
         loss, terms = self._mix(leaves, targets)
         inputs = [*leaves.values(), *weights]
@@ -196,25 +214,13 @@ class Gradient:
         for weight, gradient in zip(weights, gradients[len(leaves) :], strict=True):
             if gradient is not None:
                 weight.grad = gradient if weight.grad is None else weight.grad + gradient
-        reached = {
-            key: gradient[batch.own]  # (own, dim)
-            for key, gradient in zip(leaves, gradients[: len(leaves)], strict=True)
-            if gradient is not None
-        }
-        del loss, terms  # the graph of the losses, before that of the backbone is needed
-        for part in parts:
-            with self.compiling():
-                again = encoded[0] if whole else self.encode(batch, part)  # (part, dim) each
-                with self._compute.products():
-                    torch.autograd.backward(
-                        [again[key] for key in reached], [gradient[part] for gradient in reached.values()]
-                    )
-        return values
+        at_leaves = zip(leaves, gradients[: len(leaves)], strict=True)
+        return values, {key: gradient for key, gradient in at_leaves if gradient is not None}
 
-    def encode(self, batch: Batch, part: slice, *, unpadded: bool | None = None) -> Vectors:
+    def encode(self, batch: Batch, part: slice, *, unpadded: bool = True) -> Vectors:
         """Vectors of some of the own rows, ``(part, dim)`` each, in one pass for each setting of dropout.
 
-        `unpadded` is in place of the attribute.
+        With `unpadded`, passes on a processor may do without padding.
         """
         found: Vectors = {}
         for dropout in (True, False):
@@ -228,7 +234,7 @@ class Gradient:
                     tokens,
                     dropout=dropout,
                     seeds=seeds if dropout and self._parts.seeded else None,
-                    unpadded=self.unpadded if unpadded is None else unpadded,
+                    unpadded=unpadded,
                 )  # (views * part, dim)
             each = vectors.split([len(view) for view in views.values()])
             found |= dict(zip(views, each, strict=True))

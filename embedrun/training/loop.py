@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,10 +43,10 @@ class Meter:
         yield
         self._last += time.monotonic() - started
 
-    def count(self, batch: Batch) -> None:
-        """Add one batch."""
-        self._rows += len(batch.rows)
-        self._tokens += sum(len(view.tokens.ids) for view in batch.views.values())
+    def count(self, batches: Sequence[Batch]) -> None:
+        """Add the batches of a step."""
+        self._rows += sum(len(batch.rows) for batch in batches)
+        self._tokens += sum(len(view.tokens.ids) for batch in batches for view in batch.views.values())
 
     def write(self, step: int, epoch: float, values: dict[str, Tensor | float], memory: int | None) -> None:
         """Write the values of this step, and the speed since the last line; memory in bytes."""
@@ -181,28 +181,32 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
             step += 1
             batches = [parts.feed.batch(draw) for draw in parts.order.batches(step)]
             values = parts.stepper.take(step, steps, batches, watch=meter.due(step, steps))
-            for batch in batches:
-                meter.count(batch)
+            meter.count(batches)
             if meter.due(step, steps):
-                note = f"loss {float(values['loss']):.4f}"
-                meter.write(step, parts.order.epoch(step), values, parts.compute.memory())
-                if parts.tracker is not None:
-                    _log.info("step %d of %d: %s", step, steps, note)
+                note = _log_step(parts, meter, step, steps, values)
                 if step == 1:
                     with bar.paused():
                         parts.tell_first(values)
-                parts.heartbeat(step=step)
             bar.reach(step, note + _best(parts.selection))
             due, stopping = is_scored(step), parts.processes.any(stop.asked is not None)
             if due or stopping or (training.save_every and step % training.save_every == 0):
                 with meter.paused(), bar.paused():
                     _score_and_save(parts, training, step, stop, due=due, stopping=stopping)
     if parts.processes.rank == 0:
-        checkpoint.load_weights(
-            checkpoint.path_of(parts.checkpoints, parts.selection.step or step), parts.stepper.trained
-        )
+        best = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
+        checkpoint.load_weights(best, parts.stepper.trained)
     parts.stepper.trained.eval()
     return step
+
+
+def _log_step(parts: Fit, meter: Meter, step: int, steps: int, values: Values) -> str:
+    """Write the values of a step; gives its loss, as the progress bar shows it."""
+    note = f"loss {float(values['loss']):.4f}"
+    meter.write(step, parts.order.epoch(step), values, parts.compute.memory())
+    if parts.tracker is not None:
+        _log.info("step %d of %d: %s", step, steps, note)
+    parts.heartbeat(step=step)
+    return note
 
 
 def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[StepsDone, Plain]:

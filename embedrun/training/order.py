@@ -283,28 +283,38 @@ class Order:
 @lru_cache(maxsize=2)  # a step may reach into the next epoch; to make one again at every step takes too long
 def _made(order: Order, epoch: int) -> list[np.ndarray]:
     """The batches of an epoch, int64, ``(batch,)`` each."""
-    rows = shuffled(order.rows, order.seed, epoch)  # (rows,)
-    even, size = order._per_epoch is not None, order.batch_size
-    grouped = order.batching == "length_grouped"
-    if grouped:
-        assert order.lengths is not None
-        tail = order.rows % size + (0 if even else size)
-        rows = by_length(rows, order.lengths.max(axis=1), chunk=order.grouped_batches * size, tail=tail)
-    if order.batching == "text_grouped":
-        assert order.texts is not None
-        rows = by_text(rows, order.texts[:, 0])
-    if even:
-        size = min(size, len(rows))
-        batches = [*rows[: len(rows) // size * size].reshape(-1, size)]
+    rows = _permuted(order, epoch)  # (rows,)
+    size = min(order.batch_size, len(rows))
+    if order._per_epoch is None:
+        batches = _filled(order, rows)
     else:
-        texts = order.texts if order.distinct else None
-        tokens = None if order.lengths is None else order.lengths.sum(axis=1)  # (rows,)
-        full, begun = fill(rows, size, lengths=tokens, budget=order.batch_tokens, texts=texts)
-        if not full and order.rows < size and len(begun) >= min(2, order.rows):
-            full = [begun]
-        batches = [np.array(batch, dtype=np.int64) for batch in full]
-    if grouped:
+        batches = [*rows[: len(rows) // size * size].reshape(-1, size)]
+    if order.batching == "length_grouped":
         # The 1 keeps these numbers apart from those of the shuffle of the rows.
         random = np.random.default_rng(np.random.SeedSequence([order.seed, epoch, 1]))
         batches = [batches[place] for place in random.permutation(len(batches))]
     return batches
+
+
+def _permuted(order: Order, epoch: int) -> np.ndarray:
+    """The rows of an epoch in random order, those that are to meet next to each other, ``(rows,)``."""
+    rows = shuffled(order.rows, order.seed, epoch)  # (rows,)
+    if order.batching == "length_grouped":
+        assert order.lengths is not None
+        size = order.batch_size
+        tail = order.rows % size + (size if order._per_epoch is None else 0)
+        return by_length(rows, order.lengths.max(axis=1), chunk=order.grouped_batches * size, tail=tail)
+    if order.batching == "text_grouped":
+        assert order.texts is not None
+        return by_text(rows, order.texts[:, 0])
+    return rows
+
+
+def _filled(order: Order, rows: np.ndarray) -> list[np.ndarray]:
+    """Batches of distinct texts, or of some number of tokens, from the rows in order, ``(batch,)`` each."""
+    texts = order.texts if order.distinct else None
+    tokens = None if order.lengths is None else order.lengths.sum(axis=1)  # (rows,)
+    full, begun = fill(rows, order.batch_size, lengths=tokens, budget=order.batch_tokens, texts=texts)
+    if not full and order.rows < order.batch_size and len(begun) >= min(2, order.rows):
+        full = [begun]
+    return [np.array(batch, dtype=np.int64) for batch in full]

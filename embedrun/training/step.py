@@ -306,7 +306,6 @@ class Stepper:
             "scaler": self.scaler.state_dict(),
             "micro_batch_size": self.parts.size,
             "seeded_dropout": self.parts.seeded,
-            "unpadded": self._gradient.unpadded,
             "skipped": self._check.skipped,
             "skipped_in_a_row": self._check.in_a_row,
         }
@@ -314,13 +313,11 @@ class Stepper:
     def load_state(self, state: Plain) -> None:
         """Resume from a run's `state`.
 
-        A run that resumes in float16 and was in another precision before begins with a fresh loss scale. One
-        that began when a processor always padded goes on so: the same bytes as without the interruption.
+        A run that resumes in float16 and was in another precision before begins with a fresh loss scale.
         """
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(dict(state["scaler"]))
         self.parts.size, self.parts.seeded = state["micro_batch_size"], state["seeded_dropout"]
-        self._gradient.unpadded = state.get("unpadded", False)
         self._check.skipped, self._check.in_a_row = state["skipped"], state["skipped_in_a_row"]
 
     def _tried(

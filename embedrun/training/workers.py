@@ -32,7 +32,6 @@ from embedrun.errors import (
     ConfigError,
     EmbedrunError,
     RunFailed,
-    Terminated,
     exit_code,
     explain,
 )
@@ -43,7 +42,7 @@ FOLDER = "EMBEDRUN_WORKERS"  # in the environment of the processes that `launch`
 JOB = "job.json"
 _RUN = "run"  # the file that holds the run directory
 _LOST = 75  # exit code of a process that failed only because another one has ended
-_STOPPED = (INTERRUPTED, TERMINATED)
+_STOPPED = {INTERRUPTED: signal.SIGINT, TERMINATED: signal.SIGTERM}  # exit codes, and what asks for them
 _DELAY = 5.0  # seconds in which process 0 may record a failure that all processes have
 _TAIL = 20_000  # characters of a process's output that go into the log of the run
 
@@ -98,17 +97,7 @@ def _is_worker() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def launch(
-    gpu: GpuConfig,
-    plain: Plain,
-    overrides: list[str],
-    directory: str | None,
-    resumed: Path | None,
-    asked: str | None = None,
-    *,
-    run: str,
-    choices: Plain | None = None,
-) -> Outcome:
+def launch(gpu: GpuConfig, plain: Plain, *, run: str, resumed: Path | None, **others: object) -> Outcome:
     """Train in `gpu.processes` processes on each of `gpu.nodes` machines; returns the outcome of process 0.
 
     `run` is what each process calls to train, as `module:function`; the rest is for that. `plain` never holds
@@ -129,9 +118,8 @@ def launch(
         folder, relay = Path(name), Relay(Path(name))
         job = {
             "run": run,
-            "arguments": [plain, overrides, directory],
-            "resumed": None if resumed is None else str(resumed),
-            "more": {"asked": asked, "choices": choices},
+            "arguments": {"plain": plain, **others},
+            "resumed": resumed and str(resumed),
             "argv": sys.argv,
             "parent": os.getpid(),
         }
@@ -173,10 +161,7 @@ def settle(
     folder: Path, codes: Mapping[int, int], relay: "Relay", run: Path | None, *, size: int, lost: str
 ) -> Outcome:
     """How the run ended, from the exit `codes` of failed ranks and the outcomes in the folder of the job."""
-    outcomes = {
-        int(file.stem): Outcome(**json.loads(file.read_text(encoding="utf-8")))
-        for file in folder.glob("[0-9]*.json")
-    }
+    outcomes = _outcomes(folder)
     first = outcomes[min(outcomes)] if outcomes else Outcome(error=lost, code=UNEXPECTED)
     if first.error is None:
         return first
@@ -185,13 +170,18 @@ def settle(
     died = [rank for rank in sorted(codes) if codes[rank] not in ended]
     if died and not relay.at_once:
         raise _failure(died[0], codes[died[0]], outcomes, folder, run, size)
-    if relay.asked is None and first.code not in _STOPPED:
+    stopped_by = _STOPPED.get(first.code, relay.asked)
+    if stopped_by is None:
         raise RunFailed(first.error)
     if run is not None and 0 not in outcomes:
         _record(run, "interrupted", "interrupted")
-    if first.code not in _STOPPED:
-        raise relay.fault()
-    raise KeyboardInterrupt if first.code == INTERRUPTED else Terminated
+    raise signals.fault(stopped_by)
+
+
+def _outcomes(folder: Path) -> dict[int, Outcome]:
+    """What the processes of a job have said of their end, by rank; a killed one has said nothing."""
+    files = folder.glob("[0-9]*.json")
+    return {int(file.stem): Outcome(**json.loads(file.read_text(encoding="utf-8"))) for file in files}
 
 
 def _failure(
@@ -238,10 +228,6 @@ class Relay:
         self.at_once = False
         self._folder = folder
 
-    def fault(self) -> KeyboardInterrupt:
-        """The exception that the first signal raises in this process."""
-        return signals.fault(self.asked or signal.SIGTERM)
-
     def listening(self) -> contextlib.AbstractContextManager[None]:
         """Inside, a signal is forwarded, or raised if no process can take it yet."""
         return signals.handling(self._handle)
@@ -251,11 +237,10 @@ class Relay:
         self.asked = self.asked or number
         workers = [int(file.read_text()) for file in self._folder.glob("[0-9]*.pid")]
         if not workers:
-            raise self.fault()
-        if again and number == signal.SIGINT:
-            self.at_once = True
-        elif again:
+            raise signals.fault(self.asked)
+        if again and number != signal.SIGINT:
             return
+        self.at_once = again
         for worker in workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL if self.at_once else number)
@@ -288,16 +273,15 @@ def main() -> int:
 
 def _outcome(job: Plain, folder: Path, rank: int) -> Outcome:
     """Train; whatever that raises becomes the outcome."""
-    plain, overrides, directory = job["arguments"]
+    gpu = job["arguments"]["plain"]["gpu"]
     sys.argv = job["argv"]  # the run records the command that the user typed
     os.environ[FOLDER] = str(folder)
-    cores = max(1, len(os.sched_getaffinity(0)) // plain["gpu"]["processes"])
-    os.environ.setdefault("OMP_NUM_THREADS", str(plain["gpu"]["threads"] or cores))  # read by torch's import
+    cores = max(1, len(os.sched_getaffinity(0)) // gpu["processes"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(gpu["threads"] or cores))  # read by torch's import
     module, _, name = job["run"].partition(":")
     try:
-        resumed = None if job["resumed"] is None else Path(job["resumed"])
         train = getattr(import_module(module), name)
-        return train(plain, overrides, directory, resumed=resumed, **job["more"])
+        return train(**job["arguments"], resumed=job["resumed"] and Path(job["resumed"]))
     except KeyboardInterrupt as stop:
         return Outcome(error="interrupted", code=exit_code(stop))
     except Exception as fault:

@@ -9,6 +9,7 @@ paired t. Runs stay in `outputs`; a finished one is not trained again.
 import json
 import os
 import sys
+from functools import partialmethod
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from embedrun.training.gradient import Gradient
 
 SIDES = {"padded": "random", "unpadded": "random", "by length": "length_grouped"}
 SCORE = "sts/stsb/spearman"
+ENCODE = Gradient.encode
 DIFFERENCE, WITHIN = 0.3, 0.5  # Spearman x 100; of the mean at most, and of the whole interval
 OPTIONS = (
     "+experiment=angle_stsb", "backbone=minilm", "pooling=auto", "training.lr=5e-5",
@@ -31,7 +33,7 @@ def score_of(side: str, seed: int) -> float:
     """Of one run, which is trained if it is not there."""
     name = f"{side.replace(' ', '_')}_{seed}"
     if not (done := list(Path("outputs", name).glob("*/results.json"))):
-        Gradient.unpadded = side != "padded"
+        Gradient.encode = partialmethod(ENCODE, unpadded=side != "padded")
         options = [f"training.batching={SIDES[side]}", f"seed={seed}", f"name={name}"]
         if code := embedrun(["train", *OPTIONS, *options, f"backbone.name={os.environ['MINILM']}"]):
             raise SystemExit(code)

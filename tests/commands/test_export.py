@@ -14,7 +14,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from embedrun.commands.export import main
 from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError, RunFailed
+from embedrun.errors import ConfigError, DataError, RunFailed
 
 TOKEN = "hf_canary"
 TEXTS = ["a dog runs over the hill", "Two Dogs", "a cat sits, and sits " * 60]
@@ -41,6 +41,17 @@ def test_an_exported_run_gives_the_vectors_of_the_run_in_every_library(tiny, cap
     close(Encoder.load("out").encode(TEXTS), ours)
     close(with_sentence_transformers("out"), ours)
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["out"]
+
+
+@pytest.mark.parametrize("scores", [["sts"], {"sts/avg/spearman": "high"}])
+def test_a_run_whose_scores_make_no_card_is_refused_by_name(scores, tiny):
+    path = Path(shutil.copytree(tiny.path, "broken")) / "results.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "scores": scores}))
+    with pytest.raises(
+        DataError, match=r"make a model card \((Attribute|Value)Error.*copy of its model folder"
+    ):
+        main(["broken", "out"])
+    assert not Path("out").exists()
 
 
 def test_the_card_of_a_run_says_what_it_scores_and_what_it_was_made_of(tiny):

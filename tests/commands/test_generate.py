@@ -189,6 +189,14 @@ def test_without_the_package_it_says_how_to_get_it_before_anything_is_asked(monk
     assert not Path("out").exists()
 
 
+def test_a_missing_key_names_its_model_before_anything_is_asked(monkeypatch):
+    monkeypatch.delenv("LLM_KEY")
+    with serving(calm) as chat:
+        with pytest.raises(DataError, match=r"llms\[1\]: the environment variable LLM_KEY is not set"):
+            generate(llm(chat, key_variable=None), llm(chat))
+        assert chat.bodies == []
+
+
 @pytest.mark.realdata
 def test_the_papers_input_is_the_first_sentence_of_every_stsb_pair(capsys):
     data = f"data_dir='{os.environ['EMBEDRUN_DATA']}'"

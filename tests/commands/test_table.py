@@ -10,14 +10,23 @@ from finished_runs import finished
 from embedrun.commands.table import main
 from embedrun.errors import ConfigError
 from embedrun.table import cells as table_cells
+from embedrun.table import load
 
 STSB = ("+experiment=angle_stsb",)
 SCORE = "sts/stsb/spearman"
 Capture = pytest.CaptureFixture[str]
 
 
+@pytest.fixture(scope="module")
+def _composed() -> None:
+    """Compose the runs of the table that most tests show, which takes seconds, apart from these."""
+    for row in load("angle/table4").rows:
+        for cell in row.cells:
+            compositions().config(cell.command, cell.overrides)
+
+
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick(_composed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_cells, "Compositions", compositions)  # each choice composed once
 
 

@@ -4,8 +4,8 @@ from itertools import combinations
 
 import pytest
 
-from embedrun.config.decides import COMMANDS, decides, decisive
-from embedrun.config.options import declared
+from embedrun.config.decides import decides, decisive
+from embedrun.config.options import COMMANDS, declared
 
 CONFIG = {
     "name": "first",
@@ -32,7 +32,7 @@ def test_an_option_says_what_it_decides(option: str, word: str):
 
 def test_commands_agree_on_the_options_that_they_share():
     # A configuration does not say of which command it is.
-    for one, other in combinations(COMMANDS, 2):
+    for one, other in combinations(COMMANDS.values(), 2):
         first, second = (
             {path: item.metadata["decides"] for path, item in declared(command)} for command in (one, other)
         )

@@ -103,7 +103,11 @@ def listed(*items: str) -> Answer:
 
 
 def sifted(*answers: tuple[str, Answer, Answer], words: int | None = None):
-    named = [(llm, {"positive": same, "negative": opposite}) for llm, same, opposite in answers]
+    named = [
+        (llm, kind, answer)
+        for llm, same, opposite in answers
+        for kind, answer in (("positive", same), ("negative", opposite))
+    ]
     return sift(TEXT, named, size=5, words=words)
 
 

@@ -66,3 +66,19 @@ def test_who_gives_the_key_itself_is_told_so_without_showing_it(key):
     (problem,) = problems(llms=[{**HTTP, "key_variable": key}])
     assert "the name of an environment variable (capitals, digits and _), not the key itself" in problem
     assert "canary" not in problem
+
+
+def test_faults_of_types_the_shard_the_gpu_and_each_model_come_together():
+    found = problems(
+        size="many",
+        shard="4/4",
+        gpu={**GPU, "precision": "fp16"},
+        llms=[LOCAL, {**HTTP, "seed": "x"}, {**LOCAL, "url": "https://host"}],
+    )
+    assert [problem.partition(":")[0] for problem in found] == [
+        "llms[1].seed",
+        "size",
+        "shard",
+        "llms[2].url",
+        "gpu.precision",
+    ]

@@ -9,7 +9,8 @@ from github_server import GitHub, issue, pull, running
 pytest.importorskip("github")
 
 from embedrun.curation import github
-from embedrun.curation.github import Repository, connect, find
+from embedrun.curation.github import connect, find
+from embedrun.curation.pairs import Repository
 from embedrun.errors import DataError
 
 

@@ -17,6 +17,13 @@ from embedrun.curation.mining import Mined, positive_pairs
 from embedrun.encoder import Encoder
 from embedrun.rows import Rows
 
+
+@pytest.fixture(scope="module", autouse=True)
+def _sentence_transformers() -> None:
+    """Import the package that mines once, apart from the tests."""
+    import sentence_transformers  # noqa: F401
+
+
 ANGLE = {"a": 0, "b": 20, "c": 60, "d": 90, "p": 10, "q": 20, "r": 60, "s": 90}  # degrees
 PAIRS = [("a", "p"), ("b", "q"), ("c", "r"), ("d", "s")]
 

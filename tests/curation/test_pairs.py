@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from embedrun.curation.github import Repository
-from embedrun.curation.pairs import Pair, make_pairs
+from embedrun.curation.pairs import Pair, Repository, make_pairs
 from embedrun.errors import DataError
 
 NONE = {"dev": 0, "test": 0}

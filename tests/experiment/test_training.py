@@ -53,10 +53,10 @@ def test_scores_of_weights_that_are_gone_or_made_again_are_forgotten(run, step, 
 
 @pytest.mark.parametrize(
     ("then", "said"),
-    [("bf16", ["precision bf16 then, fp32 now"]), ("fp32", []), (None, [])],
+    [("bf16", ["precision bf16 then, fp32 now"]), ("fp32", [])],
 )
 def test_another_precision_is_a_difference(monkeypatch, then, said):
-    state = {"stepper": {} if then is None else {"precision": then}}
+    state = {"stepper": {"precision": then}}
     monkeypatch.setattr(training, "restore", lambda *_: (StepsDone(step=3), state))
     monkeypatch.setattr(training.checkpoint, "differences", lambda _: [])
     built = SimpleNamespace(stepper=SimpleNamespace(state=lambda: {"precision": "fp32"}))
@@ -72,9 +72,7 @@ class Saves:
 
 
 def test_the_model_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        training.card, "write_card", lambda folder, **_: (folder / "README.md").write_text("a")
-    )
+    monkeypatch.setattr(training.card, "card_text", lambda folder, **_: "a")
     monkeypatch.setattr(training, "made_of", lambda _: {})
     with operations.strike(0, operations.raise_killed, tmp_path) as done:
         training._publish(Saves(), {}, {}, tmp_path)  # type: ignore[arg-type]

@@ -37,7 +37,10 @@ def rich(tmp_path: Path) -> Callable[[str], dict]:
         (folder / "speed.jsonl").write_text('{"rows_per_second": 12.5, "memory": 2000000}\n')
         (folder / "overrides.yaml").write_text(to_yaml([f"name={word}"]))
         one = {"name": word, "split": "test", "subset": None, "rows": 10, "pairs": 1, "sentences": 2}
-        seen = {"rule": f"{word} rule", "training": {"seen": [{"name": word, "rows": 5}], "sets": [one]}}
+        seen = {
+            "rule": f"{word} rule",
+            "training": {"seen": [{"name": word, "split": "train", "rows": 5}], "sets": [one]},
+        }
         (folder / "contamination.json").write_text(json.dumps(seen))
         config = {
             "name": word,

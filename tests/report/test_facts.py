@@ -58,6 +58,6 @@ def test_a_training_run_says_what_it_trained_on_what_and_how():
 
 def test_the_trainings_before_come_first_with_base_model_data_and_loss():
     first = {"backbone": {"name": "minilm"}, "dataset": {"name": "nli"}, "loss": {"terms": {"infonce": {}}}}
-    found = summary(TRAINING, {}, {"stages": [{"config": first}, 3]}, NONE)
+    found = summary(TRAINING, {}, {"stages": [{"config": first}, {"config": TRAINING}]}, NONE)
     assert found[0] == ("stage 1", "minilm, trained on nli with infonce")
     assert [name for name, _ in found[1:3]] == ["stage 2", "loss"]

@@ -52,10 +52,10 @@ def test_ours_pins_whole_commits_and_maps_columns_that_there_are():
         if (hub := file.hub) is not None:
             assert hub.revision is None or re.fullmatch("[0-9a-f]{40}", hub.revision), path
             assert all(kind(Path(name)) is not None for name in hub.files), path
-            assert (hub.columns is None) == path.endswith(".txt.gz")
-            assert {*(hub.values or {}), *(hub.keep or {})} <= set(hub.columns or {})
-            assert not set(hub.constants or {}) & set(hub.columns or {})
-            assert hub.blocks is None or set(hub.blocks) == set(file.subsets or {})
+            assert (hub.columns == {"text": "text"}) == path.endswith(".txt.gz")
+            assert {*hub.values, *hub.keep} <= set(hub.columns)
+            assert not set(hub.constants) & set(hub.columns)
+            assert not hub.blocks or set(hub.blocks) == set(file.subsets)
 
 
 def test_a_mistyped_key_gets_the_nearest(tmp_path):

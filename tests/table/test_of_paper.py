@@ -36,6 +36,14 @@ def test_points_are_by_line_and_by_x(made: Callable[[str], Table]):
     }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    """Import what counting needs, which takes seconds, apart from the tests."""
+    import matplotlib.pyplot  # noqa: F401
+
+    import embedrun.backbone.tokens  # noqa: F401
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"

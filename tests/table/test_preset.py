@@ -69,7 +69,7 @@ def test_rows_are_found_by_id_or_by_label_in_any_group(conf: Path):
         table.find("secnd")
 
 
-HEAD = "title: A\npaper: angle\nsource: B\nkind: table\ncolumns: {X: sts/stsb/spearman, Y: {mean: [X]}}\n"
+HEAD = "title: A\npaper: angle\nsource: B\nkind: table\ncolumns: {X: sts/stsb/spearman}\n"
 ROW = "rows: [{label: one, overrides: [seed=1]}]\n"
 
 
@@ -86,18 +86,6 @@ def faults(tmp_path: Path, text: str) -> list[str]:
     [
         ("a: [", "cannot be read: not valid YAML: while parsing"),
         (HEAD + ROW + "titel: A\n", "titel: unknown key; did you mean 'title'?"),
-        (HEAD + "rows: [{label: one}]\n", "rows[0].overrides: a row of kind train needs them"),
-        (
-            HEAD + "rows: [{label: one, kind: quoted, published: [1]}]\n",
-            "rows[0].published: expect",
-        ),
-        (HEAD + "rows: [{label: one, parts: {Z: [seed=1]}}]\n", "rows[0].parts.Z: no column 'Z'"),
-        (
-            HEAD + "rows: [{label: a, kind: quoted}, {label: a, kind: quoted}]\n",
-            "rows: 'a' stands",
-        ),
-        (HEAD.replace("mean: [X]", "mean: [Z]") + ROW, "columns.Y: no column 'Z'"),
-        (HEAD.replace("kind: table", "kind: figure") + ROW, "figure: the axes go with kind: figure"),
     ],
 )
 def test_a_fault_is_named_with_its_place(tmp_path: Path, text: str, fault: str):

@@ -79,6 +79,21 @@ def test_every_table_has_all_its_rows():
     assert found == ROWS
 
 
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_name_columns_of_their_table_and_stand_there_once(name: str):
+    table = load(name)
+    columns = {column.heading for column in table.columns}
+    named = [part for column in table.columns for part in column.parts]
+    for row in table.rows:
+        named += [*row.published, *(row.parts or ()), *(row.keys or ())]
+        assert (row.keys is not None) == (row.kind == "statistics"), row.id
+        assert (row.x is not None) == (table.figure is not None), row.id
+        assert all(cell.overrides or cell.not_runnable for cell in row.cells), row.id
+    assert columns >= {*named}
+    assert (table.kind == "figure") == (table.figure is not None)
+    assert len({row.id for row in table.rows}) == len(table.rows)
+
+
 # One of each form by default: a figure, a difference, parts and evaluations, and speed.
 BY_DEFAULT = ("angle/figure5", "angle/isp", "raoe/table2", "raoe/table4")
 

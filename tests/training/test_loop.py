@@ -314,11 +314,11 @@ def speeds(folder: Path) -> list[dict]:
 
 def test_speed_counts_rows_and_tokens_of_all_views_since_the_last_line(tmp_path, clock):
     meter = Meter(Tracker(tmp_path), 10)
-    meter.count(batch(3, 4))
-    meter.count(batch(5))
+    meter.count([batch(3, 4)])
+    meter.count([batch(5)])
     clock[0] += 2
     meter.write(1, 0.1, {"loss": torch.tensor(0.5)}, None)
-    meter.count(batch(6))
+    meter.count([batch(6)])
     clock[0] += 1
     meter.write(2, 0.2, {"loss": 0.25}, 1024)
     first, second = speeds(tmp_path)

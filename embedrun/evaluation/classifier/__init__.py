@@ -74,12 +74,24 @@ def _vectors(texts: list[str], given: list[str], encode: Encode) -> Tensor:
 def stratified(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """The training and the held-out rows of each fold, both in ascending order, from labels ``(rows,)``.
 
-    As SentEval draws them. Fewer than two folds, or no class with a row for each, are a ValueError.
+    The folds are those of scikit-learn's `StratifiedKFold(folds, shuffle=True, random_state=seed)`, which
+    SentEval uses and which takes seconds to import: the sorted labels are dealt out in turn, which says how
+    many rows of a class each fold holds out; which rows these are is a shuffle of the class, in order of its
+    first appearance. Fewer than two folds, or no class with a row for each, are a ValueError.
     """
-    from sklearn.model_selection import StratifiedKFold  # here, because it takes a second to import
-
-    parts = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    return list(parts.split(np.zeros(len(labels)), labels))
+    _, first, counts = np.unique(labels, return_index=True, return_counts=True)
+    if folds < 2 or counts.max() < folds:
+        raise ValueError(f"stratified: {folds} folds need a class of as many rows, and two folds at least")
+    classes = labels[np.sort(first)]  # (classes,), by first appearance
+    rank = (labels[:, None] == classes).argmax(axis=1)  # (rows,), place of each row's class
+    dealt, generator = np.sort(rank), np.random.RandomState(seed)
+    held_out = np.empty(len(labels), dtype=np.int64)  # (rows,), the fold that holds each out
+    for place in range(len(classes)):
+        shares = [np.sum(dealt[fold::folds] == place) for fold in range(folds)]
+        order = np.repeat(np.arange(folds), shares)  # (rows of the class,)
+        generator.shuffle(order)
+        held_out[rank == place] = order
+    return [(np.flatnonzero(held_out != fold), np.flatnonzero(held_out == fold)) for fold in range(folds)]
 
 
 @dataclass(frozen=True)

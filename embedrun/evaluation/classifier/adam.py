@@ -13,6 +13,7 @@ stays there. `outputs` is classifiers × (K - 1) rounded up to a multiple of 4; 
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cache
 
 import numpy as np
 import torch
@@ -58,11 +59,12 @@ class Adam:
         start = initial(self.seed, dim, int(labels.max()) + 1)  # (classes, dim + 1)
         table = _aligned(len(features), -(-dim // _LINE) * _LINE)  # (rows, width)
         table[:, :dim] = features
+        orders = _orders(self.seed)
 
         def train(fits: Sequence[Fit], done: Callable[[int], None]) -> list[list[Fitted]]:
             pool = ThreadPoolExecutor(torch.get_num_threads())
             try:
-                work = {pool.submit(_train, table, labels, fit, self.seed, start): fit for fit in fits}
+                work = {pool.submit(_train, table, labels, fit, orders, start): fit for fit in fits}
                 for future in as_completed(work):
                     future.result()  # a fault ends the work here
                     done(len(work[future].regularisers))
@@ -351,23 +353,40 @@ def correct(features, labels, rows, less, others, right):
 
 
 _LINE = 16  # float32 in a line of the cache
+Orders = Callable[[int, int, int], np.ndarray]  # round from 0, rows, `Fit.drawn` -> int32, (epochs, rows)
 
 
-def _train(table: np.ndarray, labels: np.ndarray, fit: Fit, seed: int, start: np.ndarray) -> list[Fitted]:
+def _orders(seed: int) -> Orders:
+    """The orders of one round; kept, because fits of equally many rows have the same."""
+
+    @cache
+    def draw(index: int, rows: int, drawn: int) -> tuple[np.ndarray, dict]:
+        generator = np.random.RandomState(seed)
+        if index:
+            generator.set_state(draw(index - 1, rows, drawn)[1])
+        elif drawn:
+            generator.permutation(drawn)
+        orders = np.stack([generator.permutation(rows) for _ in range(EPOCHS)]).astype(np.int32)
+        return orders, generator.get_state(legacy=False)
+
+    return lambda index, rows, drawn: draw(index, rows, drawn)[0]
+
+
+def _train(
+    table: np.ndarray, labels: np.ndarray, fit: Fit, orders: Orders, start: np.ndarray
+) -> list[Fitted]:
     """The classifiers of one fit; those that have stopped are dropped from the work."""
     dim, others = start.shape[1] - 1, len(start) - 1
-    generator = np.random.RandomState(seed)
-    if fit.drawn:
-        generator.permutation(fit.drawn)
     state = _aligned(3, len(fit.regularisers), len(start), table.shape[1] + _LINE)
     state[0, :, :, :dim], state[0, :, :, table.shape[1]] = start[:, :-1], start[:, -1]
     columns = [*range(dim), table.shape[1]]  # of the features and the bias
     courses = [Course(len(fit.held_out)) for _ in fit.regularisers]
     decays = np.array(fit.regularisers, dtype=np.float32)  # (classifiers,)
-    live, steps, less = courses, 0, _less(state)
+    live, steps, index, less = courses, 0, 0, _less(state)
     while live:
-        orders = np.stack([generator.permutation(len(fit.train)) for _ in range(EPOCHS)])  # (epochs, rows)
-        steps = train_steps(table, labels, fit.train, orders, state, decays, less, steps)
+        drawn = orders(index, len(fit.train), fit.drawn)  # (epochs, rows)
+        steps = train_steps(table, labels, fit.train, drawn, state, decays, less, steps)
+        index += 1
         right = np.empty(len(live), dtype=np.int64)  # (classifiers,)
         correct(table, labels, fit.held_out, less, others, right)
         for course, count, weights in zip(live, right.tolist(), state[0], strict=True):

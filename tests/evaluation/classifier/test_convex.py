@@ -94,7 +94,7 @@ def test_long_vectors_of_more_dimensions_than_rows_leak_no_held_out_row():
     features *= 1000 / np.linalg.norm(features, axis=1, keepdims=True)
     labels = random.integers(0, 2, 240)
     found = solved(features[:200], labels[:200], features[200:], labels[200:])
-    assert abs(found.dev - 50) < 15  # 59.5 is the accuracy of a hard margin
+    assert abs(found.dev - 50) < 12  # 59.5 is the accuracy of a hard margin
 
 
 def test_one_feature_by_hand():

@@ -69,13 +69,24 @@ def plain(text: str) -> str:
     return clean(text).replace("$", r"\$")
 
 
+def paths(stem: Path, format: str) -> list[Path]:
+    """Where a figure is drawn: as PNG, which the report page shows, and as `format`, if that is another."""
+    return [stem.with_name(f"{stem.name}.{ending}") for ending in dict.fromkeys(("png", format))]
+
+
 def save(figure: "Figure", path: Path) -> None:
-    """Write the PNG, which replaces an old one atomically; its folder is made where it is missing."""
+    """Write the figure, in the format of the name's ending, whole; its folder is made where it is missing."""
+    from matplotlib import rc_context
+
     path.parent.mkdir(exist_ok=True)
     name = f".{path.name}.{os.getpid()}"  # a resumed run removes what a kill left under such a name
-    with whole_file(path, aside=name, sync=False) as aside, warnings.catch_warnings():
+    with (
+        whole_file(path, aside=name, sync=False) as aside,
+        warnings.catch_warnings(),
+        rc_context({"pdf.fonttype": 42}),  # publishers refuse the default, Type 3
+    ):
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
-        figure.savefig(aside, dpi=120, format="png")
+        figure.savefig(aside, dpi=120, format=path.suffix[1:])
 
 
 def curves(metrics: Sequence[Plain], metric: str | None, path: Path) -> None:

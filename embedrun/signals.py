@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -78,6 +79,41 @@ def leave(code: int) -> NoReturn:
                 stream.flush()
         os._exit(code)
     sys.exit(code)
+
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def seconds_of(duration: str) -> int:
+    """Seconds in a duration such as ``3h50m``: days, hours, minutes and seconds, each a whole number.
+
+    Raises:
+        ValueError: if it is none, or 0.
+    """
+    match = _DURATION.fullmatch(duration)
+    parts = [int(part or 0) for part in match.groups()] if match else []
+    seconds = sum(part * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=False))
+    if not seconds:
+        raise ValueError(f"expected a duration such as 3h50m, 45m or 90s, got {duration!r}")
+    return seconds
+
+
+@contextlib.contextmanager
+def time_limit(duration: str | None) -> Iterator[None]:
+    """Inside, this process gets SIGUSR1 when the time is up, as from a batch system; None: no limit."""
+
+    def end() -> None:
+        say(f"training.max_time={duration} is over: saving a checkpoint, then stopping")
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    timer = threading.Timer(seconds_of(duration or "1s"), end)
+    timer.daemon = True
+    if duration is not None:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Deferred:

@@ -29,6 +29,16 @@ def axes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
+def test_a_figure_for_a_paper_stands_beside_that_of_the_page(tmp_path: Path):
+    assert plot.paths(tmp_path / "curves", "png") == [tmp_path / "curves.png"]
+    png, pdf = plot.paths(tmp_path / "curves", "pdf")
+    for path in (png, pdf, tmp_path / "curves.svg"):
+        plot.curves([metric(1, "train", "loss", 3.0)], None, path)
+    assert png.read_bytes().startswith(PNG)
+    assert b"/FontType 42" in pdf.read_bytes() or b"/Subtype /TrueType" in pdf.read_bytes()
+    assert b"<svg" in (tmp_path / "curves.svg").read_bytes()
+
+
 def metric(step: int, split: str, name: str, value: float | None) -> dict[str, Any]:
     return {"step": step, "epoch": 0.0, "split": split, "name": name, "value": value}
 

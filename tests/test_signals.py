@@ -1,6 +1,7 @@
 import contextlib
 import os
 import signal
+import time
 
 import pytest
 
@@ -40,6 +41,17 @@ def test_a_signal_raises_at_once_or_at_the_end_of_a_step(number):
         step(stop)
     assert done == [number]
     assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
+
+
+def test_the_end_of_the_time_is_a_signal_and_a_duration_adds_up():
+    assert [signals.seconds_of(text) for text in ("3h50m", "1d1s", "90s")] == [13_800, 86_401, 90]
+    for text in ("", "0s", "3x", "50m3h", "3"):
+        with pytest.raises(ValueError, match="expected a duration such as"):
+            signals.seconds_of(text)
+    with signals.time_limit(None):
+        pass
+    with pytest.raises(Terminated), signals.raised(), signals.time_limit("1s"):
+        time.sleep(5)
 
 
 def test_nohup_stays_in_force(monkeypatch):

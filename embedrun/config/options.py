@@ -219,6 +219,11 @@ class TrainingConfig:
     resume: Literal["never", "auto"] = option(
         "never", unit="auto: resume an unfinished run of this configuration", decides="nothing"
     )
+    max_time: str | None = option(
+        None,
+        unit="such as 3h50m: then the run saves a checkpoint and exits 143, to be resumed; null: no limit",
+        decides="nothing",
+    )
 
 
 @dataclass
@@ -302,6 +307,15 @@ class TrackingConfig:
     patience: float = option(30.0, unit="seconds that trackers may hold up a run's end", above=0, at_most=30)
 
 
+@dataclass(frozen=True)
+class PlotsConfig:
+    """The figures of a run."""
+
+    format: Literal["png", "pdf", "svg"] = option(
+        "png", unit="pdf, svg: for a paper, beside the png that the page shows", decides="nothing"
+    )
+
+
 @dataclass
 class TrainConfig:
     """The whole of `embedrun train`."""
@@ -315,6 +329,7 @@ class TrainConfig:
     evaluation: EvaluationConfig = option(unit="group")
     tracking: TrackingConfig = option(unit="group", decides="nothing")
     seed: int = option(42, unit="of data order, initial weights and dropout", at_least=0, below=2**31)
+    plots: PlotsConfig = option(PlotsConfig(), unit="figures", decides="nothing")
     name: str = option("train", unit=_RUN_NAME, decides="nothing")
     data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
     scale: str | None = option(None, unit=_SCALE)
@@ -333,6 +348,7 @@ class EvaluateConfig:
     gpu: GpuConfig = option(unit="group")
     evaluation: EvaluationConfig = option(unit="group")
     seed: int = option(42, unit="of generated data sets", at_least=0, below=2**31)
+    plots: PlotsConfig = option(PlotsConfig(), unit="figures", decides="nothing")
     name: str = option("evaluate", unit=_RUN_NAME, decides="nothing")
     data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
     scale: str | None = option(None, unit=_SCALE)

@@ -90,7 +90,7 @@ def run(
             say(f"warning: {warning}")
         scored = scorer.score(encoder, "score", kept=Kept(folder))
         main = scoring.main_score(scored, {})
-        draw(scored, plan.tasks, encoder, folder / "plots")
+        draw(scored, plan.tasks, encoder, folder / "plots", plan.config.plots.format)
         directory_of_run.results(
             {
                 "main": main,
@@ -127,7 +127,9 @@ _PASS_TOKENS = 4096  # of one forward pass, about
 _SEED = 0  # of the dropout: the same map for the same model, whatever the run's seed
 
 
-def draw(scored: Mapping[str, Scores], tasks: Mapping[str, Task], encoder: Encoder, folder: Path) -> None:
+def draw(
+    scored: Mapping[str, Scores], tasks: Mapping[str, Task], encoder: Encoder, folder: Path, format: str
+) -> None:
     """The plots of every prediction file that has gold scores and cosines, and of dropout samples.
 
     `<file>_density.png`, in the groups that the task notes, and `<file>_scores.png`; `<file>_saturation.png`
@@ -136,26 +138,31 @@ def draw(scored: Mapping[str, Scores], tasks: Mapping[str, Task], encoder: Encod
     """
     for task in scored.values():
         for name, columns in task.predictions.items():
-            if not {"gold", "score"} <= columns.keys():
-                continue
-            gold, cosine = (np.array(columns[key], dtype=np.float64) for key in ("gold", "score"))
-            finite = np.isfinite(gold) & np.isfinite(cosine)  # (pairs,)
-            if not finite.any():
-                continue
-            gold, cosine = gold[finite], cosine[finite]  # (finite pairs,) each
-            by = task.notes.get("rating_groups", "floor")
-            plot.density(gold, cosine, f"{name}: cosine by gold score", folder / f"{name}_density.png", by)
-            plot.distribution(gold, cosine, f"{name}: cosine and gold score", folder / f"{name}_scores.png")
-            if (begins := task.notes.get("saturated_from")) is not None:
-                title = f"{name}: saturation of the cosine"
-                plot.saturation(cosine, begins, title, folder / f"{name}_saturation.png")
+            if {"gold", "score"} <= columns.keys():
+                _draw_pairs(name, columns, task.notes, folder, format)
     for task in tasks.values():
         if isinstance(task, Sampled) and task.dropout_samples:
-            draw_dropout_map(task.related, task.dropout_samples, encoder, folder)
+            draw_dropout_map(task.related, task.dropout_samples, encoder, folder, format)
 
 
-def draw_dropout_map(texts: list[str], draws: int, encoder: Encoder, folder: Path) -> None:
-    """`dropout_map.png`: related sentences under many dropout masks (ArcCSE Figure 1).
+def _draw_pairs(name: str, columns: Plain, notes: Plain, folder: Path, format: str) -> None:
+    gold, cosine = (np.array(columns[key], dtype=np.float64) for key in ("gold", "score"))
+    finite = np.isfinite(gold) & np.isfinite(cosine)  # (pairs,)
+    if not finite.any():
+        return
+    gold, cosine = gold[finite], cosine[finite]  # (finite pairs,) each
+    for path in plot.paths(folder / f"{name}_density", format):
+        by = notes.get("rating_groups", "floor")
+        plot.density(gold, cosine, f"{name}: cosine by gold score", path, by)
+    for path in plot.paths(folder / f"{name}_scores", format):
+        plot.distribution(gold, cosine, f"{name}: cosine and gold score", path)
+    if (begins := notes.get("saturated_from")) is not None:
+        for path in plot.paths(folder / f"{name}_saturation", format):
+            plot.saturation(cosine, begins, f"{name}: saturation of the cosine", path)
+
+
+def draw_dropout_map(texts: list[str], draws: int, encoder: Encoder, folder: Path, format: str) -> None:
+    """`dropout_map.png`, and in `format`: related sentences under many dropout masks (ArcCSE Figure 1).
 
     Nothing is drawn, and it says so, for an encoder without dropout or with one that cannot be seeded. The
     encoder's mode and torch's random state are left as they are.
@@ -169,7 +176,8 @@ def draw_dropout_map(texts: list[str], draws: int, encoder: Encoder, folder: Pat
         say("no map of dropout samples: all samples of a sentence are equal, or not finite")
         return
     title = f"{draws} dropout samples of each sentence"
-    plot.dropout_map(flatten(samples), texts, title, folder / "dropout_map.png")
+    for path in plot.paths(folder / "dropout_map", format):
+        plot.dropout_map(flatten(samples), texts, title, path)
 
 
 def dropout_samples(encoder: Encoder, texts: list[str], draws: int, seed: int) -> np.ndarray:

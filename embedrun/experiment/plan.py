@@ -26,6 +26,7 @@ from embedrun.pooling import HEAD, LEGACY
 from embedrun.pooling import problems as pooling_problems
 from embedrun.prompt import check_prompts
 from embedrun.runs.directory import check_name
+from embedrun.signals import seconds_of
 from embedrun.training import gradient, processes, step
 
 
@@ -174,6 +175,11 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
         checker.problems.append(
             "training.patience: there is one dev score, at the end; give training.evaluate_every too"
         )
+    if training.max_time is not None:
+        try:
+            seconds_of(training.max_time)
+        except ValueError as fault:
+            checker.problems.append(f"training.max_time: {fault}")
     checker.problems += processes.options_problems(config.gpu, training)
     checker.problems += step.problems(training, config.gpu.precision)
     if config.gpu.compile:

@@ -33,6 +33,7 @@ from embedrun.runs.directory import CHECKPOINTS, PARTS, Outcome, Run, config_has
 from embedrun.runs.listing import title
 from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles, stages_behind
 from embedrun.runs.search import CODE, note_resumed, same_data
+from embedrun.signals import time_limit
 from embedrun.store import Store, hub
 from embedrun.tracking import Tracker, cut
 from embedrun.training import checkpoint, workers
@@ -76,36 +77,38 @@ def run(
     config, resumed, asked = where.config, where.resumed, where.asked or asked
     plan = plan_train(config)
     store = check_places(plan)
-    if workers.wanted(plan.config.gpu):
-        return workers.launch(
-            plan.config.gpu,
-            config,
-            run=f"{__name__}:run",
-            resumed=resumed,
-            overrides=overrides,
-            directory=directory,
-            asked=asked,
-            choices=choices,
-        )
-    workers.join(plan.config.gpu, f"{config_hash(config)} {resumed}")
-    compute = gpu.start(plan.config.gpu, place=int(os.environ.get("LOCAL_RANK", "0")))
-    # Rows are read before there is a run directory: a faulty one should leave nothing behind.
-    session = Session(plan, store, compute, Processes())
-    session.check_same(resumed)
-    if session.processes.rank > 0:
-        session.follow(resumed)
-        return Outcome()
+    # A worker gets the signal from the process that has started it.
+    with time_limit(None if workers.FOLDER in os.environ else plan.config.training.max_time):
+        if workers.wanted(plan.config.gpu):
+            return workers.launch(
+                plan.config.gpu,
+                config,
+                run=f"{__name__}:run",
+                resumed=resumed,
+                overrides=overrides,
+                directory=directory,
+                asked=asked,
+                choices=choices,
+            )
+        workers.join(plan.config.gpu, f"{config_hash(config)} {resumed}")
+        compute = gpu.start(plan.config.gpu, place=int(os.environ.get("LOCAL_RANK", "0")))
+        # Rows are read before there is a run directory: a faulty one should leave nothing behind.
+        session = Session(plan, store, compute, Processes())
+        session.check_same(resumed)
+        if session.processes.rank > 0:
+            session.follow(resumed)
+            return Outcome()
 
-    def open_run() -> Run:
-        if resumed is not None:
-            return Run.claim(resumed)
-        new = Run.create(plan.config.name, config, directory=directory, again=automatic)
-        new.known |= {} if asked is None else {search.ASKED: asked}  # goes into its first status
-        return new
+        def open_run() -> Run:
+            if resumed is not None:
+                return Run.claim(resumed)
+            new = Run.create(plan.config.name, config, directory=directory, again=automatic)
+            new.known |= {} if asked is None else {search.ASKED: asked}  # goes into its first status
+            return new
 
-    with open_run_directory(open_run) as directory_of_run:
-        workers.made(directory_of_run.path)
-        return session.train(directory_of_run, config, overrides, choices, resumed=resumed is not None)
+        with open_run_directory(open_run) as directory_of_run:
+            workers.made(directory_of_run.path)
+            return session.train(directory_of_run, config, overrides, choices, resumed=resumed is not None)
 
 
 def check_places(plan: TrainPlan) -> Store:
@@ -416,8 +419,9 @@ class Session:
         for task in scored.values():
             write_predictions(task, folder / "predictions")
         metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        plot.curves(metrics, self._metric, folder / "plots" / "curves.png")
-        evaluation.draw(scored, plan.tasks, encoder, folder / "plots")
+        for path in plot.paths(folder / "plots" / "curves", plan.config.plots.format):
+            plot.curves(metrics, self._metric, path)
+        evaluation.draw(scored, plan.tasks, encoder, folder / "plots", plan.config.plots.format)
         before = {key: untrained[key] for key in scores if key in untrained}
         notes = {
             "precision": plan.config.evaluation.precision,

@@ -144,6 +144,12 @@ def test_what_the_gpu_group_has_for_training_alone_is_refused_elsewhere(command:
     ]
 
 
+def test_a_time_limit_is_a_duration():
+    (problem,) = problems(QUICK, "training.max_time=3x")
+    assert problem.startswith("training.max_time: expected a duration such as 3h50m")
+    assert plan_train(plain(QUICK, "training.max_time=3h50m")).config.training.max_time == "3h50m"
+
+
 def test_patience_needs_more_than_one_score():
     (found,) = problems(QUICK, "training.patience=2", "training.evaluate_every=null")
     assert found.startswith("training.patience: there is one dev score, at the end")

@@ -90,6 +90,7 @@ def _stops_when_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     for name in FOLDERS:
         (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "my.yaml").write_text("loss: cosent\ntraining: {lr: 2e-5}\n", encoding="utf-8")
 
 
 def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:

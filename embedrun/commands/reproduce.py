@@ -95,7 +95,6 @@ def _rows(given: argparse.Namespace) -> Sequence[Row]:
 
 
 def _refuse(given: argparse.Namespace, *, has_nothing_to_run: bool) -> None:
-    """Refuse overrides that no run of the table takes."""
     problems = misplaced(given.overrides, "reproduce")
     problems += [
         f"{override.partition('=')[0]}: reproduce takes hydra/launcher and hydra.launcher alone"
@@ -168,7 +167,6 @@ def _run(
 
 
 def _show(given: argparse.Namespace, seeds: "Seeds", rows: "CurrentRows") -> None:
-    """Print the table; with overrides, only the rows that they were for."""
     from embedrun.table.cells import Cells
     from embedrun.table.of_paper import sheet_for
 

@@ -115,7 +115,6 @@ def _misused(given: argparse.Namespace, overrides: Sequence[str]) -> list[str]:
 
 
 def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], list[str]]:
-    """Tables, folders with runs, overrides, and problems with the other words."""
     tables, folders, overrides, problems = [], [], [], []
     there = names()
     for word in words:

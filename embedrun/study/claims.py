@@ -127,7 +127,6 @@ def decide(claims: Sequence[Claim], runs: Runs) -> list[Decision]:
 
 
 def _difference(claim: Claim, runs: Runs) -> tuple[dict[int, float], Estimate]:
-    """The difference of each pair of runs by seed, and that of the means."""
     better, worse = runs.get(claim.better, {}), runs.get(claim.worse, {})
     sides = [list(better.values()), list(worse.values())]
     each: dict[int, float] = {}

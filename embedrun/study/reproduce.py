@@ -219,7 +219,6 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
 
 
 def _priced(cost: Cost, times: _Times) -> list[str]:
-    """The cells of what a run costs."""
     return [
         f"{cost.steps:,}" if cost.steps else "-",
         f"{cost.operations:.1e}".replace("e+", "e") if cost.operations else "-",
@@ -228,7 +227,6 @@ def _priced(cost: Cost, times: _Times) -> list[str]:
 
 
 def _in_all(times: Sequence[_Times]) -> str:
-    """The known times of all runs together, in words; empty where none is known."""
     totals = []
     for what, place in (("the steps", 0), ("scoring", 1)):
         known = [seconds for each in times if (seconds := each[place]) is not None]
@@ -401,7 +399,6 @@ class Reproduction:
         return Job(task.command, config, list(slot.overrides), label=task.label, choices=choices)
 
     def _directory(self, known: Known) -> str | None:
-        """Where a run is that has finished."""
         run = self._outcomes.get(known)
         if run is None or run.directory is None or run.error:
             return None

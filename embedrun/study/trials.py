@@ -195,7 +195,6 @@ class Study:
             raise ConfigError(problems)
 
     def _began_with(self, what: str, now: Plain) -> Plain:
-        """What the study recorded when it began; `now` is recorded where nothing is."""
         if what not in self._study.user_attrs:
             self._study.set_user_attr(what, dict(now))
         return self._study.user_attrs[what]

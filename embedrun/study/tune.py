@@ -317,7 +317,6 @@ def _line(number: int, ended: Ended, study: Study, wanted: int) -> str:
 
 
 def _text(row: Row) -> str:
-    """A score as a table shows it."""
     return "" if row.score is None else f"{row.score:.2f}"
 
 

@@ -261,7 +261,6 @@ def below(command: str, extra: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _option(override: str) -> str:
-    """The dotted option, or group, that an override in Hydra's grammar sets."""
     return override.partition("=")[0].strip().lstrip("+~").partition("@")[0].replace("/", ".")
 
 
@@ -454,7 +453,6 @@ class Cells:
         self._checked = True
 
     def _takes(self, override: str, cell: Cell, extra: tuple[str, ...]) -> bool:
-        """Whether a cell, or a run that it needs first, has the option."""
         if override in self._fitting(cell, extra):
             return True
         left = below(cell.command, extra)

@@ -102,7 +102,6 @@ def _about(sheet: Sheet) -> Iterator[str]:
 
 
 def _wide(row: SheetRow, sheet: Sheet) -> list[list[str]]:
-    """One line, of its single entry."""
     (entry,) = row.entries
     return [[row.label, *_numbers(entry, sheet.columns[0].digits), _count(entry), entry.mark, ""]]
 
@@ -132,7 +131,6 @@ def _stacked(row: SheetRow, sheet: Sheet) -> list[list[str]]:
 
 
 def _numbers(entry: Entry, digits: int) -> tuple[str, str, str, str]:
-    """One text for each of `_kinds`."""
     return _against(entry, digits), *_ours(entry, digits)
 
 
@@ -194,7 +192,6 @@ def markdown(sheet: Sheet) -> str:
 
 
 def _markdown_cells(line: Sequence[str], width: int) -> list[str]:
-    """The cells of a line; the heading of a group is in bold, with empty ones behind it."""
     cells = [markdown_escaped(cell) for cell in line]
     return cells if len(cells) > 1 else [f"**{cells[0]}**", *[""] * (width - 1)]
 
@@ -270,7 +267,6 @@ def latex(sheet: Sheet) -> str:
 
 
 def _latex_line(line: Sequence[str], width: int) -> str:
-    """A row of the table; the heading of a group has a rule above it."""
     if len(line) > 1:
         return " & ".join(map(_cell, line)) + r" \\"
     return "\\midrule\n" rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{latex_escaped(line[0])}}}}} \\"
@@ -292,7 +288,6 @@ def _cell(text: str) -> str:
 
 
 def _below(numbered: Sequence[str], sheet: Sheet) -> list[str]:
-    """Notes and remarks; the commands that fill what is missing are a comment, as no paper prints them."""
     notes = [f"{place}. {latex_escaped(text)}" for place, text in enumerate(numbered, start=1)]
     texts = [*notes, *map(latex_escaped, sheet.notes)]
     commands = [f"% {_flat(command)}" for command in sheet.commands]

@@ -154,7 +154,6 @@ def counted(table: Table, folder: Path, *, plots: Path, tokenizer: Path | None =
 
 
 def _github_issues(folder: Path, count: Callable[[Sequence[str]], list[int]] | None, path: Path) -> Counted:
-    """Pairs of each split and, with a tokenizer's `count`, the share of long texts."""
     from embedrun.dataset.published import GithubIssues
 
     dataset, store = GithubIssues(), Store(folder)
@@ -174,7 +173,6 @@ def _github_issues(folder: Path, count: Callable[[Sequence[str]], list[int]] | N
 
 
 def _scores_by_label(folder: Path, path: Path) -> Counted:
-    """Pairs and mean score of each label."""
     from embedrun.dataset.nli import Merged, NliScored, by_label
 
     dataset = NliScored(path=str(folder)) if (folder / "nli_scored.jsonl.gz").is_file() else NliScored()

@@ -71,7 +71,6 @@ Files = Mapping[Path, RunFiles]  # runs by directory
 
 
 def _wanted(folders: Sequence[Path], where: Mapping[str, Collection[str]]) -> Files:
-    """The runs below the folders that have the values of `where`."""
     below = listing.find(folders)
     for line in below.broken:
         say(f"passed over: {line}")
@@ -179,12 +178,10 @@ def list_of_tables(cells: Cells) -> str:
 
 
 def _order(name: str) -> list[tuple[str, int]]:
-    """Table 2 before Table 10."""
     return [(word, int(digits or 0)) for word, digits in re.findall(r"(\D+)(\d*)", name)]
 
 
 def _counts(table: Table, cells: Cells) -> tuple[int, int]:
-    """Different runs of a table, and those of them that have finished."""
     if not cells.measured:  # nothing needs to be composed to find nothing
         own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
         return sum(len(cell.seeds or table.seeds) for cell in own), 0

@@ -281,7 +281,6 @@ _Item = TypeVar("_Item")
 
 
 def _listed(items: list[_Item] | None) -> tuple[_Item, ...]:
-    """A list of a file; empty where the file has none."""
     return tuple(items or ())
 
 
@@ -289,11 +288,6 @@ _Schema = TypeVar("_Schema")
 
 
 def _checked(schema: type[_Schema], path: Path, where: str) -> _Schema:
-    """What a file says; `where` is what messages call it.
-
-    Raises:
-        ConfigError: if it cannot be read, or with every fault against the schema.
-    """
     try:
         data = read_yaml(path)
     except (OSError, ValueError) as fault:

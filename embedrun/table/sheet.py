@@ -179,7 +179,6 @@ class _Reading:
         self._columns = {column.heading: column for column in table.columns}
 
     def row(self) -> SheetRow:
-        """The row with its entries, notes and runs."""
         row, entries = self._row, tuple(map(self._entry, self._table.columns))
         origins = tuple(
             Origin(slot.cell.headings, slot.seed, str(slot.run.path))
@@ -228,12 +227,10 @@ class _Reading:
         return {seed: value for seed, value in values.items() if value is not None}
 
     def _wanted(self, column: Column) -> int:
-        """How many seeds were asked for."""
         seeds = [{slot.seed for slot in self._slots if part in slot.cell.headings} for part in column.parts]
         return len(set.intersection(*seeds))
 
     def _slots_of(self, column: Column) -> list[Slot]:
-        """The runs behind a column; of a mean or difference, those of all its parts."""
         return [slot for slot in self._slots if {*column.parts} & {*slot.cell.headings}]
 
     def _mark(self, column: Column, paper: float | str | None, difference: float | None, n: int) -> Mark:
@@ -307,7 +304,6 @@ class _Statistics(_Reading):
 
 
 def _left_open(lines: Sequence[str]) -> list[str]:
-    """What the paper leaves open, and what was chosen, as notes."""
     return [f"Left open by the paper: {line}" for line in lines]
 
 

@@ -173,7 +173,7 @@ def _show(given: argparse.Namespace, seeds: "Seeds", rows: "CurrentRows") -> Non
     cells = Cells(extra=given.overrides, scale=given.scale, counts=rows.agree)
     table, is_part = given.table, bool(given.overrides) and len(given.rows) < len(given.table.rows)
     if is_part:
-        table = replace(table, rows=tuple(row for row in table.rows if row.id in given.rows))
+        table = replace(table, rows=[row for row in table.rows if row.id in given.rows])
     sheet = sheet_for(table, cells, seeds)
     say("")
     # The commands of a part of a table would be those of all of it.

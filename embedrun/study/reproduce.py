@@ -110,7 +110,7 @@ def tasks_of(
     `cells` knows the existing runs that count. `rows` are the ids of the wanted rows; with `again`, their
     cells are run although they have finished.
     """
-    wanted = replace(table, rows=tuple(row for row in table.rows if row.id in rows))
+    wanted = replace(table, rows=[row for row in table.rows if row.id in rows])
     tasks: dict[Known, Task] = {}
     for slot in cells.find(wanted, seeds):
         if slot.state != NOT_RUNNABLE:

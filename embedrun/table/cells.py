@@ -157,18 +157,16 @@ def find_slots(
     runs: Runs,
     plan: Callable[[Cell], Planned],
     seeds: Seeds | None = None,
-    default: Sequence[int] = (),
 ) -> list[Slot]:
     """Every run that a table asks for, with the run directory that fills it, row by row and seed by seed.
 
     Without `seeds`, each cell has those with which it has finished. A cell without a finished run has its own
-    seeds; if there are none, those that most others have; if no cell has finished, `default`, and if that is
-    empty, the table's.
+    seeds; if there are none, those that most others have; if no cell has finished, the table's.
     """
     cells = [(row, cell) for row in table.rows for cell in row.cells]
     planned = {cell: plan(cell) for _, cell in cells if cell.not_runnable is None}
     done = {cell: tuple(runs.seeds(planned[cell].key)) for cell in planned}
-    usual = Counter(filter(None, done.values())).most_common(1) or [(tuple(default) or table.seeds, 0)]
+    usual = Counter(filter(None, done.values())).most_common(1) or [(tuple(table.seeds), 0)]
 
     def wanted(cell: Cell) -> Sequence[int]:
         if seeds is None:
@@ -264,11 +262,6 @@ def _option(override: str) -> str:
     return override.partition("=")[0].strip().lstrip("+~").partition("@")[0].replace("/", ".")
 
 
-def runs_below(folders: Sequence[Path]) -> list[RunFiles]:
-    """Every run in or below the folders; what is no run or cannot be read is skipped."""
-    return listing.find([folder for folder in folders if folder.is_dir()]).runs
-
-
 def measured(runs: Sequence[RunFiles]) -> list[Measured]:
     """What tables need to know of these runs, in any order; the model of one of them counts as that run."""
     by_tail = {_tail(run.path): run for run in runs}
@@ -287,7 +280,7 @@ def measured(runs: Sequence[RunFiles]) -> list[Measured]:
         if other is None or "/" not in name:
             return None
         starts_from.setdefault(run.path, []).append(other.path)
-        return reference(key_of(other), same_seed=_seed(other) == _seed(run))
+        return {"run": key_of(other), "same_seed": _seed(other) == _seed(run)}
 
     return [_measured(run, key_of(run), starts_from.get(run.path, ())) for run in runs if run.config]
 
@@ -307,14 +300,6 @@ def _measured(run: RunFiles, key: str, starts_from: Sequence[Path]) -> Measured:
         other_code=changes(changed(code_of(run.config), run.data)),
         starts_from=tuple(starts_from),
     )
-
-
-def reference(key: str, *, same_seed: bool = True) -> Plain:
-    """What stands in an identity for a model that is a run of identity `key`.
-
-    `same_seed`: whether that run has the seed of the run that starts from it or scores it.
-    """
-    return {"run": key, "same_seed": same_seed}
 
 
 def _tail(path: Path) -> tuple[str, str]:
@@ -349,9 +334,6 @@ def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
     return speed
 
 
-OUTPUTS = Path("outputs")
-
-
 class Cells:
     """Finds the runs of tables; the run directories are read once, and each configuration is composed once.
 
@@ -365,13 +347,13 @@ class Cells:
 
     def __init__(
         self,
-        outputs: Sequence[Path] = (OUTPUTS,),
+        outputs: Sequence[Path] = (Path("outputs"),),
         *,
         extra: Sequence[str] = (),
         scale: Scale | None = None,
         counts: Callable[[Measured], bool] | None = None,
     ) -> None:
-        self.measured = measured(runs_below(outputs))
+        self.measured = measured(listing.find([folder for folder in outputs if folder.is_dir()]).runs)
         self.extra, self.scale = tuple(extra), scale
         self._runs = Runs(self.measured, counts)
         self._compositions = Compositions()
@@ -379,30 +361,24 @@ class Cells:
         self._checked = False
 
     def find(self, table: Table, seeds: Seeds | None = None) -> list[Slot]:
-        """Every run that the table asks for, row by row and seed by seed.
-
-        Without `seeds`, each cell has those with which it has finished; one without a finished run has its
-        own, or the seeds that most others have, else `Cells.seeds`.
-
-        Raises:
-            ConfigError: if an extra override fits no row, is refused, or makes one run of two.
-        """
+        """See `find_slots`; ConfigError if an extra override fits no row, is refused, or joins two runs."""
         runnable = [(row, cell) for row in table.rows for cell in row.cells if cell.not_runnable is None]
         if self.extra and runnable:
             if not self._checked:
                 self._check(table.name, dict.fromkeys(cell for _, cell in runnable))
             self._keep_apart(table.name, runnable)
-        if self.scale is not None and self.scale.seeds:  # in place of those of the cells
-            table = replace(table, rows=tuple(map(_without_seeds, table.rows)))
-        return find_slots(table, self._runs, self._plan, seeds, self.seeds(table))
+        return find_slots(self.seeded(table), self._runs, self._plan, seeds)
 
-    def seeds(self, table: Table) -> tuple[int, ...]:
-        """The seeds that the reduced setting or, without one, the table names."""
-        return self.scale.seeds if self.scale is not None and self.scale.seeds else table.seeds
+    def seeded(self, table: Table) -> Table:
+        """The table with the seeds of the reduced setting, if that has some, for its own and its cells'."""
+        if self.scale is None or not self.scale.seeds:
+            return table
+        rows = [replace(row, cells=tuple(replace(one, seeds=()) for one in row.cells)) for row in table.rows]
+        return replace(table, seeds=self.scale.seeds, rows=rows)
 
     def asked(self, table: Table) -> Seeds:
-        """The seeds of each cell of the table: its own, else `Cells.seeds`."""
-        return lambda cell: cell.seeds or self.seeds(table)
+        """The seeds of each cell of the table, whatever has finished."""
+        return lambda cell: cell.seeds or self.seeded(table).seeds
 
     def scales(self) -> list[str]:
         """The reduced settings in which runs were made."""
@@ -431,17 +407,13 @@ class Cells:
                     return None
                 experiment = name.removeprefix(RUN)
                 needs[experiment] = self._plan(needed(experiment), below(cell.command, extra))
-                return reference(needs[experiment].key)
+                return {"run": needs[experiment].key, "same_seed": True}
 
             self._planned[known] = Planned(identity(config, first), overrides, needs)
         return self._planned[known]
 
     def _check(self, table: str, cells: Iterable[Cell]) -> None:
-        """Check the extra overrides against Hydra and the safety rules, once.
-
-        Raises:
-            ConfigError: for one that no row takes, and for what those refuse.
-        """
+        """Check the extra overrides against the rows, Hydra and the safety rules, once."""
         unused = [one for one in self.extra if not any(self._takes(one, cell, self.extra) for cell in cells)]
         # One that fits no row is composed, too, so that Hydra says what is wrong with it.
         chosen = {(cell.command, self._fitting(cell, self.extra)): self._own(cell) for cell in cells}
@@ -459,11 +431,7 @@ class Cells:
         return any(self._takes(override, needed(name), left) for name in self._plan(cell, extra).needs)
 
     def _keep_apart(self, table: str, runnable: Sequence[tuple[Row, Cell]]) -> None:
-        """Refuse extra overrides that replace what distinguishes two rows.
-
-        Raises:
-            ConfigError: naming the rows.
-        """
+        """Refuse extra overrides that replace what distinguishes two rows."""
         seen: dict[str, tuple[str, str]] = {}  # by identity: that without the extra ones, and the row
         for row, cell in runnable:
             key, label = self._plan(cell, ()).key, label_of(row, cell)
@@ -473,10 +441,6 @@ class Cells:
                     f"{' '.join(self._fitting(cell, self.extra))}: {table}: {before[1]} and {label} would be "
                     "one run; leave out what makes them so, or reproduce one with --only"
                 )
-
-
-def _without_seeds(row: Row) -> Row:
-    return replace(row, cells=tuple(replace(cell, seeds=()) for cell in row.cells))
 
 
 def label_of(row: Row, cell: Cell) -> str:

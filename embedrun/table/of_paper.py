@@ -17,15 +17,13 @@ from embedrun.table.cells import Cells, Seeds
 from embedrun.table.preset import Figure, Table
 from embedrun.table.sheet import NOT_COUNTED, Counted, Sheet, sheet_of
 
-PLOTS = Path("outputs") / "tables"
-
 
 def sheet_for(
     table: Table,
     cells: Cells,
     seeds: Seeds | None = None,
     *,
-    plots: Path = PLOTS,
+    plots: Path = Path("outputs/tables"),
     data_dir: str | None = None,
     tokenizer: Path | None = None,
 ) -> Sheet:
@@ -42,9 +40,7 @@ def sheet_for(
     numbers = NOT_COUNTED
     if table.statistics is not None:
         numbers = counted(table, Store.find(data_dir).root, tokenizer=tokenizer, plots=plots)
-    sheet = sheet_of(
-        table, slots, scale=cells.scale, extra=cells.extra, counted=numbers, default=cells.seeds(table)
-    )
+    sheet = sheet_of(cells.seeded(table), slots, scale=cells.scale, extra=cells.extra, counted=numbers)
     if table.figure is not None:
         draw(table, table.figure, sheet, plots)
     return sheet

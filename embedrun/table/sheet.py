@@ -270,7 +270,7 @@ class _Reading:
             yield row.note
         if row.source != self._table.source:
             yield f"Numbers of {row.source}"
-        yield from _left_open(row.unspecified or ())
+        yield from _left_open(row.unspecified)
         if any(slot.others for slot in self._slots):
             yield "Of several finished runs of one configuration and seed, the newest counts"
         missing = [slot for slot in self._slots if slot.run is None]
@@ -314,12 +314,11 @@ def sheet_of(
     scale: Scale | None = None,
     extra: Sequence[str] = (),
     counted: Counted = NOT_COUNTED,
-    default: Sequence[int] = (),
 ) -> Sheet:
     """The table with what was measured beside what is printed, from slots as `find_slots` gives them.
 
     `scale` is the reduced setting of the runs or None; `extra` are overrides of every run, beside those of
-    its row. `default` are the seeds that `reproduce` takes by default; empty: those of the table.
+    its row.
     """
     setting = scale or AS_PRINTED
     if not slots:  # a table without runs
@@ -351,10 +350,7 @@ def sheet_of(
         scale_title=setting.title,
         overrides=tuple(extra),
         notes=tuple(_notes(table, [] if setting.name else changed, slots)),
-        commands=(
-            *_reproducing(table, slots, tuple(default) or table.seeds, rest),
-            *_counting(table, rows),
-        ),
+        commands=(*_reproducing(table, slots, rest), *_counting(table, rows)),
     )
 
 
@@ -380,20 +376,17 @@ def _digits(column: Column, entries: Sequence[Entry]) -> int:
     return 2 if any(abs(value) > 1 for value in values) else 4
 
 
-def _reproducing(
-    table: Table, slots: Sequence[Slot], default: Sequence[int], rest: Sequence[str]
-) -> list[str]:
+def _reproducing(table: Table, slots: Sequence[Slot], rest: Sequence[str]) -> list[str]:
     """The command lines that run what is missing.
 
     `reproduce` itself runs what a missing run starts from or scores, not what makes the data that a row
-    reads: that comes first. `slots` are all runs that the table asks for; `default` are the seeds that
-    `reproduce` takes by default, `rest` are its last words.
+    reads: that comes first. `rest` are its last words.
     """
     missing = {slot.row.id: slot.row for slot in slots if slot.run is None and not slot.cell.not_runnable}
     if not missing:
         return []
     before = [row.before for row in missing.values() if row.before]
-    words = ["embedrun", "reproduce", table.name, *_seeds(slots, missing, default)]
+    words = ["embedrun", "reproduce", table.name, *_seeds(slots, missing, table.seeds)]
     # A label that several rows have names none of them.
     labels = [row.label if len(table.find(row.label)) == 1 else row.id for row in missing.values()]
     if len(missing) < len({slot.row.id for slot in slots}):

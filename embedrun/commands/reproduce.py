@@ -59,11 +59,7 @@ def parser() -> Parser:
 
 
 def arguments_of(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`.
-
-    Raises:
-        ConfigError: if the table, a row, the setting or an argument is unknown.
-    """
+    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`."""
     given = parser().read(argv)
     given.table = _table([word for word in given.words if "=" not in word])
     rows = _rows(given)
@@ -141,7 +137,6 @@ def main(argv: Sequence[str]) -> int:
 def _run(
     given: argparse.Namespace, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
 ) -> bool:
-    """Run what is open, and report the outcome; returns whether a cell has no result."""
     from embedrun.study.reproduce import Reproduction
 
     for stage in stages:

@@ -75,9 +75,6 @@ def arguments_of(argv: Sequence[str]) -> argparse.Namespace | None:
     """The arguments, with words taken apart into `tables`, `folders` and `overrides`; None for --help.
 
     `seeds` is None for every seed with a finished run; `where` has values that runs must have, by column.
-
-    Raises:
-        ConfigError: with everything that is refused.
     """
     given = parser().read(argv)
     if given is None:

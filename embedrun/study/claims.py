@@ -107,11 +107,7 @@ class Decision:
 
 
 def decide(claims: Sequence[Claim], runs: Runs) -> list[Decision]:
-    """Decide all claims of a study together, in their order; draws must be of the same resamples, in order.
-
-    Raises:
-        ValueError: for a claim with fewer than two runs a side, or two pairs.
-    """
+    """Decide all claims of a study together, in their order; draws are of the same resamples, in order."""
     differences = [_difference(claim, runs) for claim in claims]
     decisions: dict[int, Decision] = {}
     level, rejecting = 0.0, True

@@ -8,22 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from embedrun import estimate
 from embedrun.backbone.shape import shape_of, size_of
 from embedrun.config import BackboneConfig
 from embedrun.config.compose import Compositions
 from embedrun.config.request import Request
 from embedrun.console import duration, fitted, room, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE, ConfigError, DataError
-from embedrun.estimate import (
-    Cost,
-    Scored,
-    batches,
-    precision,
-    processes_of,
-    row_tokens,
-    seconds,
-    span,
-)
 from embedrun.experiment.data import Fingerprints, divided
 from embedrun.experiment.notices import model_of, notices
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
@@ -34,17 +25,7 @@ from embedrun.launch.job import Job, latest, outcome_of, standing
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import changed, changes, configuration
 from embedrun.store import Store
-from embedrun.table.cells import (
-    FINISHED,
-    MISSING,
-    NOT_RUNNABLE,
-    Cells,
-    Measured,
-    Seeds,
-    Slot,
-    label_of,
-    referred,
-)
+from embedrun.table.cells import MISSING, NOT_RUNNABLE, Cells, Measured, Seeds, Slot, label_of, referred
 from embedrun.table.preset import KEY, RUN, Scale, Table
 
 _NOT_STARTED = "not started"
@@ -90,7 +71,7 @@ class Task:
     @property
     def state(self) -> str:
         """`again`; of what no longer counts, its changed code or `other rows`; else the slot's state."""
-        if self.again and self.slot.state == FINISHED:
+        if self.again and self.slot.run is not None:
             return "again"
         if self.slot.state != MISSING or (old := self.slot.passed_over) is None:
             return self.slot.state
@@ -218,7 +199,7 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
     return "\n".join([*reduced, table, "", count, *refused])
 
 
-def _priced(cost: Cost, times: _Times) -> list[str]:
+def _priced(cost: estimate.Cost, times: _Times) -> list[str]:
     return [
         f"{cost.steps:,}" if cost.steps else "-",
         f"{cost.operations:.1e}".replace("e+", "e") if cost.operations else "-",
@@ -232,7 +213,7 @@ def _in_all(times: Sequence[_Times]) -> str:
         known = [seconds for each in times if (seconds := each[place]) is not None]
         if known:
             of_them = "" if len(known) == len(times) else f" of {len(known)} of them"
-            totals.append(f"{span(sum(known))} for {what}{of_them}")
+            totals.append(f"{estimate.span(sum(known))} for {what}{of_them}")
     return f"; about {' and '.join(totals)} on this machine; the table has the shorter" if totals else ""
 
 
@@ -252,20 +233,17 @@ def _model(task: Task, plan: TrainPlan | EvaluatePlan, plans: Plans) -> str | No
     return name if existing is None else str(existing.path)
 
 
-def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any]) -> Cost:
-    """The cost of a run from this model, as far as the model and the rows are here and whole.
-
-    `data` keeps what has been read, by the options that choose it.
-    """
+def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any]) -> estimate.Cost:
+    """The cost of a run from this model, as far as known; `data` keeps what was read, by its options."""
     config, backbone = plan.config, replace(_backbone(plan), name=model)
-    cost = Cost(plan.config.training.max_steps or 0 if isinstance(plan, TrainPlan) else 0)
+    cost = estimate.Cost(plan.config.training.max_steps or 0 if isinstance(plan, TrainPlan) else 0)
     try:
         shape = shape_of(backbone)
         size = None if shape is None else size_of(shape.config)
         if isinstance(plan, TrainPlan):
             rows = _once(data, "rows", plan, lambda store: divided(plan, store, with_dev=False).train)
-            known = batches(plan, rows, row_tokens(plan, rows, shape, size))
-            cost = Cost.of(plan.config, known, shape, size)
+            known = estimate.batches(plan, rows, estimate.row_tokens(plan, rows, shape, size))
+            cost = estimate.Cost.of(plan.config, known, shape, size)
         scored = _once(data, "scored", plan, lambda store: _scored(plan, store))
         if shape is None or size is None:
             return cost
@@ -276,24 +254,19 @@ def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any
         return cost
 
 
-def _seconds(plan: TrainPlan | EvaluatePlan, cost: Cost) -> _Times:
+def _seconds(plan: TrainPlan | EvaluatePlan, cost: estimate.Cost) -> _Times:
     config, steps, scoring = plan.config, None, None
     if cost.operations is not None and isinstance(plan, TrainPlan):
-        kind, processes = precision(plan.config), processes_of(plan.config)
-        steps = seconds(config.gpu.device, cost.operations, kind, processes)
+        kind, processes = estimate.precision(plan.config), estimate.processes_of(plan.config)
+        steps = estimate.seconds(config.gpu.device, cost.operations, kind, processes)
     if cost.scoring is not None:
-        scoring = seconds(config.gpu.device, cost.scoring, config.evaluation.precision)
+        scoring = estimate.seconds(config.gpu.device, cost.scoring, config.evaluation.precision)
     return steps, scoring
 
 
 def _once(
     data: dict[str, Any], what: str, plan: TrainPlan | EvaluatePlan, read: Callable[[Store], Any]
 ) -> Any:
-    """What is read of the data that the options choose.
-
-    Raises:
-        DataError: if it is not on this machine, or faulty.
-    """
     config = plan.config
     options: list[Any] = [what, config.dataset, config.data_dir, config.evaluation.tasks]
     if isinstance(plan, TrainPlan):
@@ -306,12 +279,12 @@ def _once(
     return data[key]
 
 
-def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> Scored:
+def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> estimate.Scored:
     test = Scorer.read(plan.tasks, plan.dataset, store, plan.config.evaluation)
     if isinstance(plan, EvaluatePlan):
-        return Scored.by(test)
+        return estimate.Scored.by(test)
     dev = divided(plan, store).dev
-    return Scored.by(test, dev_scorer(plan.dev_tasks, dev, store, plan.config.evaluation))
+    return estimate.Scored.by(test, dev_scorer(plan.dev_tasks, dev, store, plan.config.evaluation))
 
 
 class Reproduction:
@@ -336,11 +309,7 @@ class Reproduction:
         return any(outcome.error for outcome in self._outcomes.values())
 
     def run(self, stage: Sequence[Task]) -> None:
-        """Run the unfinished tasks of one stage.
-
-        Raises:
-            launcher.Interrupted: on a signal, once the running ones have saved and ended.
-        """
+        """Run the unfinished tasks of one stage; `launcher.Interrupted` on a signal, once they have ended."""
         self._tasks += stage
         jobs: dict[str, list[tuple[Task, Job]]] = {}
         for task in stage:
@@ -352,9 +321,8 @@ class Reproduction:
         for command, begun in jobs.items():
             request = Request(command, self._hydra)
             try:
-                outcomes = launcher.launch(
-                    request, [job for _, job in begun], self._folder, alone=not self._again
-                )
+                jobs_left = [job for _, job in begun]
+                outcomes = launcher.launch(request, jobs_left, self._folder, alone=not self._again)
             except launcher.Interrupted as stop:
                 self._note(begun, stop.outcomes)
                 raise
@@ -424,9 +392,8 @@ def _state(outcome: Outcome) -> str:
         return "finished"
     if outcome.error == _NOT_STARTED:
         return outcome.error
-    return {IN_USE: "in use", INTERRUPTED: "interrupted", TERMINATED: "interrupted"}.get(
-        outcome.code, "failed"
-    )
+    states = {IN_USE: "in use", INTERRUPTED: "interrupted", TERMINATED: "interrupted"}
+    return states.get(outcome.code, "failed")
 
 
 def _score(main: Plain) -> str:

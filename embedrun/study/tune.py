@@ -85,11 +85,7 @@ class TunePlan:
         return [*task_overrides(self.typed), *self._given(values)]
 
     def job(self, values: Plain) -> Composed:
-        """The configuration of one trial.
-
-        Raises:
-            ConfigError: if these values do not compose.
-        """
+        """The configuration of one trial; ConfigError if these values do not compose."""
         return composed(self.request, [*self.fixed, *self._given(values)])
 
     def _given(self, values: Plain) -> list[str]:
@@ -97,11 +93,7 @@ class TunePlan:
 
 
 def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | None) -> TunePlan:
-    """Parse a command line and check what it asks for, at both ends of every range.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Parse a command line and check it at both ends of every range; ConfigError with every fault."""
     request = Request.typed("train", overrides, config_dir)
     parts = split(request.overrides)
     problems = [*parts.problems, *_name_problems(study)]
@@ -163,9 +155,7 @@ def _no_dev(reason: str, plan: TrainPlan) -> str:
 def marks(plan: TunePlan) -> dict[str, list[str]]:
     """The distinct fingerprints of what the trials at the ends of every range read, sorted, by name.
 
-    Raises:
-        ConfigError: for what this machine lacks, or if the rows give no dev score to compare.
-        DataError: with all data and models that are missing, or the faults of the first damaged one.
+    Raises DataError with all data and models that are missing, or the faults of the first damaged one.
     """
     configs = [settled(config, pin=hub.pinned) for config in plan.ends]
     problems: list[str] = []
@@ -184,7 +174,6 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
 
 
 def _check_dev_rows(trial: TrainPlan) -> None:
-    """Raise `ConfigError` if the training rows give no dev rows, and nothing else says what is compared."""
     store = check_places(trial)
     rows = divided(trial, store) if trial.holds_out else None
     if rows is not None and rows.dev is None and trial.config.training.select_by is None:
@@ -192,7 +181,7 @@ def _check_dev_rows(trial: TrainPlan) -> None:
 
 
 def run(plan: TunePlan, study: Study, claim: Claim) -> Ended:
-    """Run one trial; raises as `train` does."""
+    """Run one trial."""
     if claim.trial.should_prune():  # by the dev scores of an earlier attempt
         return Ended(pruned=True)
     try:
@@ -222,15 +211,9 @@ def train(
 ) -> Ended:
     """Train, or resume an earlier attempt; one that finished unrecorded is only read.
 
-    Args:
-        directory: of the run; its process prints into the `.log` beside it.
-        report: called with step and value of each dev score; true ends the run.
-        metric: key of the dev score; None: the first that the run writes, that of its own dev split.
-        claim: descriptor of the lock file that keeps the trial claimed while the process lives.
-        choices: the presets behind the configuration.
-
-    Raises:
-        KeyboardInterrupt: on a signal, once the run has saved and ended.
+    `report` is called with step and value of each dev score `metric`, or the first that the run writes, that
+    of its own dev split; true ends the run. `claim` is the descriptor of the lock file that keeps the trial
+    claimed while the process lives.
     """
     scores = _DevScores(directory / "metrics.jsonl", metric)
     if RunFiles.read(directory, strict=False).is_finished:
@@ -285,13 +268,7 @@ def _scored(run: RunFiles, scores: _DevScores) -> Ended:
 
 
 def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Callable[[], None]) -> None:
-    """Run trials until `wanted` are finished or pruned, by all processes, or all values have been tried.
-
-    `after` is called after each.
-
-    Raises:
-        RunFailed: if 5 trials in a row failed.
-    """
+    """Run trials until `wanted` are finished or pruned, by all processes, or all values have been tried."""
     failures = 0
     while (claim := study.claim(wanted)) is not None:
         values = " ".join(f"{name}={value}" for name, value in claim.values.items())
@@ -324,9 +301,8 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
     """The best trials as text, the number of trials in each state, and how sure the best score is."""
     names, metric, ranking = [option.name for option in searched], study.metric or "score", study.ranking()
     lines = [["trial", metric, *names]]
-    lines += [
-        [str(row.number), _text(row), *(str(row.values[name]) for name in names)] for row in ranking[:_SHOWN]
-    ]
+    for row in ranking[:_SHOWN]:
+        lines.append([str(row.number), _text(row), *(str(row.values[name]) for name in names)])
     states = Counter(row.state for row in study.rows())
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     best = f"the best {_SHOWN} of {len(ranking)}; " if len(ranking) > _SHOWN else ""

@@ -36,10 +36,7 @@ class Layout:
 
 
 def laid_out(sheet: Sheet) -> Layout:
-    """One line a row where the sheet has one column, else a line each for paper, ours and difference.
-
-    A reduced setting has nothing of the paper.
-    """
+    """One line a row where the sheet has one column, else a line each for paper, ours and difference."""
     # In a reduced setting nothing of the paper is shown, and some rows have nothing else.
     rows = [row for row in sheet.rows if not sheet.scale or any(entry.mark for entry in row.entries)]
     notes = list(dict.fromkeys(text for row in rows for text in _texts(row)))  # equal ones are one
@@ -108,10 +105,8 @@ def _wide(row: SheetRow, sheet: Sheet) -> list[list[str]]:
 
 def _stacked(row: SheetRow, sheet: Sheet) -> list[list[str]]:
     """A line for each kind of numbers that the row has, of ours also where they are missing."""
-    columns = [
-        _numbers(entry, column.digits) for entry, column in zip(row.entries, sheet.columns, strict=True)
-    ]
-    kinds = _kinds(sheet)
+    digits, kinds = [column.digits for column in sheet.columns], _kinds(sheet)
+    columns = map(_numbers, row.entries, digits)
     cells = dict(zip(kinds, zip(*columns, strict=True), strict=True))
     filled = {kind for kind, texts in cells.items() if {*texts} - {"", _NONE}}
     if not filled or any(entry.wanted for entry in row.entries):
@@ -327,10 +322,7 @@ _FIELDS = {
 
 
 def to_csv(sheets: Iterable[Sheet]) -> str:
-    """The entries below a header line; behind them what tells the runs of a row from others.
-
-    Words that a spreadsheet would take for a formula have a `'` before them; numbers stay numbers.
-    """
+    """The entries below a header line; behind them what tells the runs of a row from others."""
     rows = [row for sheet in sheets for row in sheet.rows]
     more = dict.fromkeys(name for row in rows for name in row.told)
     out = io.StringIO()
@@ -343,17 +335,13 @@ def to_csv(sheets: Iterable[Sheet]) -> str:
     return out.getvalue()
 
 
-def to_json(sheets: Sequence[Sheet]) -> str:
-    """One object with a schema number and all sheets."""
-    data = {"schema": 1, "tables": [asdict(sheet) for sheet in sheets]}
-    return to_printed_json(data) + "\n"
-
-
 FORMATS = {"md": ".md", "csv": ".csv", "latex": ".tex", "json": ".json"}  # with the suffix of their files
 
 
 def render(sheets: Sequence[Sheet], form: str = "md") -> str:
     """All sheets as one text in one of `FORMATS`."""
-    if form in ("csv", "json"):
-        return to_csv(sheets) if form == "csv" else to_json(sheets)
+    if form == "csv":
+        return to_csv(sheets)
+    if form == "json":
+        return to_printed_json({"schema": 1, "tables": [asdict(sheet) for sheet in sheets]}) + "\n"
     return "\n".join(map(latex if form == "latex" else markdown, sheets))

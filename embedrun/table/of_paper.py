@@ -31,10 +31,6 @@ def sheet_for(
 
     Without `seeds`, see `Cells.find`. Statistics are of `data_dir`, or the store; for lengths in tokens they
     need the folder of a `tokenizer`.
-
-    Raises:
-        ConfigError: if an override of the cells is refused.
-        DataError: if the data of statistics is there and cannot be read.
     """
     slots = cells.find(table, seeds)
     numbers = NOT_COUNTED
@@ -62,11 +58,10 @@ def points(table: Table, figure: Figure, sheet: Sheet) -> dict[float | None, lis
     """The points of a figure by the line that they are on, None where there is a single one; sorted by x."""
     place = [column.key for column in table.columns].index(figure.y)
     lines: dict[float | None, list[Point]] = {}
-    rows = [
-        (row.line, row.x, shown.entries[place]) for row, shown in zip(table.rows, sheet.rows, strict=True)
-    ]
-    for line, x, entry in sorted(rows, key=lambda row: (row[0] or 0.0, row[1] or 0.0)):
-        lines.setdefault(line, []).append(Point(x or 0.0, entry.mean, entry.sd, number(entry.paper)))
+    pairs = zip(table.rows, sheet.rows, strict=True)
+    for row, shown in sorted(pairs, key=lambda pair: (pair[0].line or 0.0, pair[0].x or 0.0)):
+        entry = shown.entries[place]
+        lines.setdefault(row.line, []).append(Point(row.x or 0.0, entry.mean, entry.sd, number(entry.paper)))
     return lines
 
 
@@ -83,9 +78,7 @@ def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path) -> None:
         return
     curves = points(table, figure, sheet)
     lines = {
-        _line_name(figure, line): [
-            (point.x, point.mean, point.sd) for point in curve if point.mean is not None
-        ]
+        _line_name(figure, line): [(x, mean, sd) for x, mean, sd, _ in curve if mean is not None]
         for line, curve in curves.items()
     }
     printed = [(x, paper) for curve in curves.values() for x, _, _, paper in curve if paper is not None]
@@ -118,14 +111,7 @@ def counted(table: Table, folder: Path, *, plots: Path, tokenizer: Path | None =
     """The numbers for the rows of statistics of a table, which has `statistics`.
 
     The file that the table names is preferred; where there is the data set without it, its rows are counted,
-    and plotted into `plots`.
-
-    Args:
-        folder: output of the command that the table names, or a data store.
-        tokenizer: folder with `tokenizer.json`; None: BERT's, where the hub's cache has it.
-
-    Raises:
-        DataError: if the file or the rows are there and cannot be read.
+    and plotted into `plots`. `folder` is the output of the command that the table names, or a data store.
     """
     assert table.statistics is not None, "rows of statistics say what they are read from"
     name = Path(table.statistics.file).name
@@ -188,11 +174,7 @@ def _lacks(problem: str) -> Counted:
 
 
 def _tokenizer(folder: Path | None) -> Path | None:
-    """The tokenizer's file; None where none was given and BERT's is not in the hub's cache.
-
-    Raises:
-        DataError: if the folder has none.
-    """
+    """The tokenizer's file; None where none was given and BERT's is not in the hub's cache."""
     if folder is None:
         from huggingface_hub import try_to_load_from_cache
 

@@ -28,10 +28,6 @@ def sheet_of_runs(
     options that name a row; else it is what differs, which every row has in its `told`, too. `where` is that
     of `listing.Wanted`; unless it asks for a `kind`, only trainings are shown, without any the evaluations,
     without these the trials.
-
-    Raises:
-        ConfigError: if no run has one of these.
-        DataError: if there is no finished run.
     """
     where = where or {}
     files = _wanted(folders, where)
@@ -43,9 +39,7 @@ def sheet_of_runs(
     below = ", ".join(map(str, folders))
     if not finished:
         which = " as is asked for" if where else ""
-        raise DataError(
-            f"no finished run with scores{which} below {below}; embedrun runs lists what is there"
-        )
+        raise DataError(f"no finished run with scores{which} below {below}; embedrun runs lists all")
     listing.refuse_unknown([files[run.path] for run in finished], [*columns, *label], "embedrun table")
     scored = {key for run in finished for key in run.scores}
     keys = [key for key in columns if key in scored] or _keys(finished, files)

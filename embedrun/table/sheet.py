@@ -137,7 +137,6 @@ class Counted:
 
 
 NOT_COUNTED = Counted()
-AS_PRINTED = Scale("", "")  # no reduced setting
 
 
 def statistic(row: Row, heading: str, content: Mapping[str, object]) -> float | None:
@@ -320,9 +319,8 @@ def sheet_of(
     `scale` is the reduced setting of the runs or None; `extra` are overrides of every run, beside those of
     its row.
     """
-    setting = scale or AS_PRINTED
-    if not slots:  # a table without runs
-        setting, extra = AS_PRINTED, ()
+    setting = scale if scale and slots else Scale("", "")  # a table without runs is in no setting
+    extra = extra if slots else ()
     changed = list(filter(changes, extra))
     compared = not setting.name and not changed
     rows = []

@@ -108,11 +108,7 @@ def _refuse(given: argparse.Namespace, *, has_nothing_to_run: bool) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun reproduce`; exit code 1 if a cell failed.
-
-    Raises:
-        KeyboardInterrupt: on a signal, once the running cells have saved and ended; no other is started.
-    """
+    """Run `embedrun reproduce`; exit code 1 if a cell failed."""
     given = arguments_of(argv)
     from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
     from embedrun.table.cells import Cells

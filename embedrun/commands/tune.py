@@ -36,28 +36,20 @@ def parser() -> Parser:
         examples=_EPILOG,
         root="train",
     )
-    overrides = "Hydra overrides, some with a distribution"
-    made.add_argument("overrides", nargs="*", metavar="option=DISTRIBUTION", help=overrides)
+    add = made.add_argument
+    searched = "Hydra overrides, some with a distribution"
+    add("overrides", nargs="*", metavar="option=DISTRIBUTION", help=searched)
     trials = "finished and pruned trials that the study should reach"
-    made.add_argument("--trials", type=int, required=True, metavar="N", help=trials)
-    study = "name of its folder; by default a hash of the options and distributions"
-    made.add_argument("--study", metavar="NAME", help=study)
-    no_prune = "do not end trials that are worse than the median of the others"
-    made.add_argument("--no-prune", action="store_true", help=no_prune)
-    made.add_argument("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
-    made.add_argument("--debug", action="store_true", help="show the traceback of a failure")
+    add("--trials", type=int, required=True, metavar="N", help=trials)
+    add("--study", metavar="NAME", help="name of its folder; else a hash of the options and distributions")
+    add("--no-prune", action="store_true", help="end no trial that is worse than the median of the others")
+    add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
+    add("--debug", action="store_true", help="show the traceback of a failure")
     return made
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun tune`.
-
-    Raises:
-        ConfigError: with every fault of the command line, at the ends of every range, before a trial starts.
-        DataError: with all data and models that are missing, before there is a study, or if that is damaged.
-        RunFailed: if five trials in a row failed, or none has finished (exit 1).
-        KeyboardInterrupt: on a signal, once the running trial has ended.
-    """
+    """Run `embedrun tune`; every fault of options, at the ends of ranges, or of data comes first."""
     given = parser().read(argv)
     if given.trials < 1:
         raise ConfigError(f"--trials: must be at least 1, got {given.trials}")

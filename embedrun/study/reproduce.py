@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from embedrun import estimate
 from embedrun.backbone.shape import shape_of, size_of
@@ -52,11 +52,6 @@ class Task:
     def known(self) -> Known:
         """What makes two cells one run."""
         return self.slot.key, self.slot.seed
-
-    @property
-    def command(self) -> Literal["train", "evaluate"]:
-        """The command that it is a run of."""
-        return self.slot.cell.command
 
     @property
     def needs(self) -> Mapping[str, Known]:
@@ -131,14 +126,14 @@ class Plans:
         self.notices: dict[str, None] = {}
         compositions = Compositions()
         for task in (task for stage in stages for task in stage if task.is_open):
-            known, overrides = task.known, task.slot.overrides
+            known, command, overrides = task.known, task.slot.cell.command, task.slot.overrides
             try:
-                config = compositions.config(task.command, overrides)
+                config = compositions.config(command, overrides)
                 if scale is not None:
                     config[KEY] = scale.name
                 self.configs[known] = config
-                self.choices[known] = compositions.choices(task.command, overrides)
-                plan = self.made[known] = (plan_train if task.command == "train" else plan_evaluate)(config)
+                self.choices[known] = compositions.choices(command, overrides)
+                plan = self.made[known] = (plan_train if command == "train" else plan_evaluate)(config)
                 with contextlib.suppress(DataError):  # the run reports it
                     self.notices |= dict.fromkeys(notices(plan.config, overrides))
             except ConfigError as fault:
@@ -300,7 +295,6 @@ class Reproduction:
         self._plans, self._rows, self._folder = plans, rows, folder
         self._hydra, self._again = tuple(hydra), again
         self._outcomes: dict[Known, Outcome] = {}
-        self._before: set[Known] = set()
         self._tasks: list[Task] = []
 
     @property
@@ -317,7 +311,7 @@ class Reproduction:
             if isinstance(job, Outcome):
                 self._outcomes[task.known] = job
             else:
-                jobs.setdefault(task.command, []).append((task, job))
+                jobs.setdefault(task.slot.cell.command, []).append((task, job))
         for command, begun in jobs.items():
             request = Request(command, self._hydra)
             try:
@@ -334,7 +328,7 @@ class Reproduction:
         problems = []
         for task in self._tasks:
             outcome = self._outcomes.get(task.known, Outcome(error=_NOT_STARTED, code=1))
-            state = "finished before" if task.known in self._before else _state(outcome)
+            state = _state(outcome) if task.is_open else "finished before"
             score = _score(outcome.main or {})
             rows.append([", ".join(task.labels), str(task.slot.seed), state, score, outcome.directory or "-"])
             if outcome.error and outcome.error != state:
@@ -348,7 +342,6 @@ class Reproduction:
         if task.again:  # as if nothing of it existed
             slot = replace(slot, run=None, unfinished=None, passed_over=None)
         if slot.run is not None:
-            self._before.add(task.known)
             return outcome_of(slot.run.path)
         if task.known in self._plans.refused:
             return Outcome(error=self._plans.refused[task.known], code=USAGE)
@@ -364,7 +357,7 @@ class Reproduction:
             say(f"{task.label} is run again: {why} since {old.path}")
         config, choices = self._plans.configs[task.known], self._plans.choices[task.known]
         config = referred(config, {f"{RUN}{name}": place for name, place in places.items()}.get)
-        return Job(task.command, config, list(slot.overrides), label=task.label, choices=choices)
+        return Job(slot.cell.command, config, list(slot.overrides), label=task.label, choices=choices)
 
     def _directory(self, known: Known) -> str | None:
         run = self._outcomes.get(known)
@@ -377,8 +370,8 @@ class Reproduction:
         before, label = standing(path), f"{task.label}, resumes: {path}"
         if before.fault is not None:
             return Outcome(str(path), error=before.fault, code=before.code)
-        overrides = list(task.slot.overrides)
-        return Job(task.command, configuration(path), overrides, resumed=str(path), label=label)
+        command, overrides = task.slot.cell.command, list(task.slot.overrides)
+        return Job(command, configuration(path), overrides, resumed=str(path), label=label)
 
     def _note(self, begun: Sequence[tuple[Task, Job]], outcomes: Sequence[Outcome]) -> None:
         for (task, job), outcome in zip(begun, outcomes, strict=True):

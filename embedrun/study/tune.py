@@ -1,8 +1,6 @@
 """A search for the best options: its plan, checked at both ends of every range, its trials, their table."""
 
-import csv
 import hashlib
-import io
 import json
 import shlex
 import tempfile
@@ -30,14 +28,12 @@ from embedrun.runs.search import settled
 from embedrun.store import hub
 from embedrun.study.distributions import Searched, split
 from embedrun.study.trials import Claim, Ended, Row, Study
-from embedrun.table.formats import cell
+from embedrun.table.formats import csv_text
 
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is tuned on the test set
 _MOST_FAILURES = 5  # consecutive; after so many the others would fail, too
 _SHOWN = 10  # trials in the table
 _NAMED = 3  # trials that are named as tied
-
-Report = Callable[[int, float], bool]
 
 
 @dataclass(frozen=True)
@@ -203,7 +199,7 @@ def train(
     config: Plain,
     overrides: Sequence[str],
     directory: Path,
-    report: Report,
+    report: Callable[[int, float], bool],
     *,
     metric: str | None,
     claim: int,
@@ -347,14 +343,12 @@ def write(study: Study, plan: TunePlan) -> None:
 
 def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None) -> str:
     """All trials as CSV, with raw numbers; a text that a spreadsheet would evaluate is prefixed with `'`."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     names = [option.name for option in searched]
-    writer.writerow(map(cell, ["trial", "state", metric or "score", *names, "seconds", "reason"]))
+    lines: list[list[object]] = [["trial", "state", metric or "score", *names, "seconds", "reason"]]
     for row in rows:
         values = [row.values.get(name, "") for name in names]
-        writer.writerow(map(cell, (row.number, row.state, row.score, *values, row.seconds, row.reason)))
-    return out.getvalue()
+        lines.append([row.number, row.state, row.score, *values, row.seconds, row.reason])
+    return csv_text(lines)
 
 
 def draw(study: Study, searched: Sequence[Searched]) -> None:

@@ -1,6 +1,5 @@
 """What a run is apart from its seed, the runs that a table's cells ask for, and those that are there."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from embedrun.family import code_of
 from embedrun.files import Plain
 from embedrun.runs import listing
 from embedrun.runs.directory import config_hash
-from embedrun.runs.reading import RunFiles, newest_first
+from embedrun.runs.reading import RunFiles, json_rows, newest_first
 from embedrun.runs.search import CODE, changed, changes
 from embedrun.table.preset import KEY, RUN, Cell, Row, Scale, Table
 
@@ -59,10 +58,9 @@ class Measured:
     def speed(self) -> dict[str, float]:
         """The numbers of `speeds`, as far as its `speed.jsonl` can be read."""
         training, lines = RunFiles(self.path).config.get("training") or {}, []
-        with suppress(OSError, ValueError):  # the last line of a killed run may be incomplete
-            for line in (self.path / "speed.jsonl").read_text(encoding="utf-8").splitlines():
-                lines.append(json.loads(line))
-        return speeds(lines, training.get("batch_size", 0) * training.get("accumulate", 1))
+        with suppress(OSError, ValueError):
+            lines = (self.path / "speed.jsonl").read_text(encoding="utf-8").splitlines()
+        return speeds(json_rows(lines), training.get("batch_size", 0) * training.get("accumulate", 1))
 
 
 @dataclass(frozen=True)
@@ -312,7 +310,7 @@ def _seed(run: RunFiles) -> int:
     return seed if isinstance(seed, int) else -1
 
 
-def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
+def speeds(lines: Iterable[Plain], rows_per_step: int) -> dict[str, float]:
     """The `speed` numbers of a `Column`, as far as the lines of `speed.jsonl` have them, in their order.
 
     `minutes_per_1000_steps` excludes pauses for dev scores, since the rates of the lines do, and the first
@@ -379,10 +377,6 @@ class Cells:
     def asked(self, table: Table) -> Seeds:
         """The seeds of each cell of the table, whatever has finished."""
         return lambda cell: cell.seeds or self.seeded(table).seeds
-
-    def scales(self) -> list[str]:
-        """The reduced settings in which runs were made."""
-        return sorted({run.scale for run in self.measured if run.scale is not None})
 
     def _own(self, cell: Cell) -> tuple[str, ...]:
         return (*cell.overrides, *(() if self.scale is None else getattr(self.scale, cell.command)))

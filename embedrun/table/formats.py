@@ -325,13 +325,17 @@ def to_csv(sheets: Iterable[Sheet]) -> str:
     """The entries below a header line; behind them what tells the runs of a row from others."""
     rows = [row for sheet in sheets for row in sheet.rows]
     more = dict.fromkeys(name for row in rows for name in row.told)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_FIELDS, *map(cell, more)])
+    lines: list[list[object]] = [[*_FIELDS, *more]]
     for row in rows:
-        words = [cell(row.told.get(name)) for name in more]
-        for entry in row.entries:
-            writer.writerow([*(cell(getattr(entry, name)) for name in _FIELDS.values()), *words])
+        words = [row.told.get(name) for name in more]
+        lines += [[*(getattr(entry, name) for name in _FIELDS.values()), *words] for entry in row.entries]
+    return csv_text(lines)
+
+
+def csv_text(lines: Iterable[Iterable[object]]) -> str:
+    """The lines as CSV, each value as a `cell`."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(map(cell, line) for line in lines)
     return out.getvalue()
 
 

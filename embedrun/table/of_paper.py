@@ -4,7 +4,6 @@ import hashlib
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,16 +41,8 @@ def sheet_for(
     return sheet
 
 
-class Point(NamedTuple):
-    """One row: its x, and the measured and the printed y; None where there is none.
-
-    `sd` is over the seeds, None below two.
-    """
-
-    x: float
-    mean: float | None
-    sd: float | None
-    paper: float | None
+# One row: its x, the mean and the standard deviation of what was measured, and the printed y.
+Point = tuple[float, float | None, float | None, float | None]
 
 
 def points(table: Table, figure: Figure, sheet: Sheet) -> dict[float | None, list[Point]]:
@@ -61,7 +52,7 @@ def points(table: Table, figure: Figure, sheet: Sheet) -> dict[float | None, lis
     pairs = zip(table.rows, sheet.rows, strict=True)
     for row, shown in sorted(pairs, key=lambda pair: (pair[0].line or 0.0, pair[0].x or 0.0)):
         entry = shown.entries[place]
-        lines.setdefault(row.line, []).append(Point(row.x or 0.0, entry.mean, entry.sd, number(entry.paper)))
+        lines.setdefault(row.line, []).append((row.x or 0.0, entry.mean, entry.sd, number(entry.paper)))
     return lines
 
 

@@ -63,6 +63,7 @@ RUN = "run:"  # before the name of an experiment: the model of its finished run
 KEY = "scale"  # of a configuration: the name of the reduced setting; null in a run as the paper has it
 
 Kind = Literal["train", "evaluate", "quoted", "statistics"]
+_Schema = TypeVar("_Schema")
 
 
 @dataclass
@@ -231,9 +232,6 @@ def read(path: Path, name: str) -> Table:
     fields = {field: value for field, value in vars(file).items() if field != "shared"}
     rows = [_row(row, file, columns) for row in file.rows]
     return Table(**{**fields, "columns": tuple(columns.values()), "rows": rows})
-
-
-_Schema = TypeVar("_Schema")
 
 
 def _checked(schema: type[_Schema], path: Path, where: str, name: str) -> _Schema:

@@ -108,7 +108,6 @@ def _unquoted(item: str) -> str:
 
 
 def _unfit(text: str) -> str | None:
-    """Why a text is no sentence, or None."""
     try:
         sentence(text)
     except ValueError as fault:

@@ -101,7 +101,6 @@ def references(text: str, host: str = "github.com") -> list[Reference]:
 
 
 def _references(matches: Iterable[re.Match[str]], host: str) -> list[Reference]:
-    """Those of this host."""
     made = []
     for match in matches:
         name, number = match["place"] or match["name"], match["there"] or match["number"]

@@ -55,11 +55,7 @@ class GeneratePlan:
 
 
 def plan_generate(plain: Plain, directory: str | None = None) -> GeneratePlan:
-    """Check a composed configuration; a run directory that the user named is a fault, too.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Check a composed configuration; a run directory that the user named is a fault, too."""
     checker = Checker()
     config = checker.build(GenerateConfig, plain)
     dataset = _input_file(checker, plain) if plain.get("dataset") is None else _dataset(checker, plain)
@@ -77,7 +73,6 @@ _EITHER = "input: give input=FILE or dataset=NAME (such as dataset=stsb), got"
 
 
 def _input_file(checker: Checker, plain: Plain) -> "DataSet | None":
-    """The texts of the input file; None where a fault was noted."""
     if plain.get("input") is None:
         checker.problems.append(f"{_EITHER} neither")
         return None
@@ -87,7 +82,6 @@ def _input_file(checker: Checker, plain: Plain) -> "DataSet | None":
 
 
 def _dataset(checker: Checker, plain: Plain) -> "DataSet | None":
-    """The data set, which has the split and the column; None where it is faulty."""
     if plain.get("input") is not None:
         checker.problems.append(f"{_EITHER} both")
     if (dataset := plan_dataset(checker, plain["dataset"])) is None:
@@ -109,7 +103,6 @@ def _no_column(column: object, columns: Iterable[str]) -> str:
 
 
 def _llms_problems(plain: Plain) -> list[str]:
-    """What is wrong with each language model whose options are of the right type."""
     llms = plain.get("llms")
     if llms == []:
         return ["llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"]
@@ -142,11 +135,7 @@ def _llm_problems(llm: LlmConfig) -> list[str]:
 
 
 def _models(plan: GeneratePlan, store: Store) -> list[Llm]:
-    """The language models, which a dry run does without.
-
-    Raises:
-        DataError: with everything that this machine lacks: rows, folders, hub models, keys.
-    """
+    """The language models, which a dry run does without."""
     config, problems, llms = plan.config, plan.dataset.problems(plan.split, store), []
     if config.input is not None:
         problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
@@ -173,11 +162,7 @@ def _model(llm: LlmConfig, config: GenerateConfig) -> Llm:
 
 
 def column_of(rows: Rows, column: str | None) -> list[str]:
-    """One text column of a data set, by its name in the form of the rows; None for the first.
-
-    Raises:
-        DataError: if the rows have no such column.
-    """
+    """One text column of a data set, by its name in the form of the rows; None for the first."""
     views = {name: view for view, name in views_of_form(rows.form, rows.texts).items()}
     if column is not None and column not in views:
         raise DataError(f"column: {rows.name} {rows.split} {_no_column(column, views)}")
@@ -236,7 +221,6 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
 
 
 def _settings(config: GenerateConfig, sentences: Sequence[str], llms: Sequence[Llm]) -> Plain:
-    """What decides the pairs."""
     return {
         "sentences": hashlib.sha256(to_json_line(sentences)).hexdigest(),
         "block": BLOCK,
@@ -274,7 +258,6 @@ def _ask(llms: Sequence[Llm], blocks: Sequence[Sequence[str]], size: int, respon
 def _answers(
     text: str, llms: Sequence[Llm], size: int, responses: Responses
 ) -> list[tuple[str, str, Answer]]:
-    """The answers about a sentence that are there: label of the language model, kind, answer."""
     return [
         (llm.label, kind, answer)
         for llm in llms
@@ -284,7 +267,6 @@ def _answers(
 
 
 def _write(output: Path, pairs: Sequence[Plain], rejects: Sequence[Plain], facts: Plain) -> None:
-    """Write the pairs, the rejects and, as the last, the provenance: the facts, counts and checksums."""
     content = {PAIRS: packed(to_json_lines(pairs)), REJECTS: to_json_lines(rejects)}
     for name, data in content.items():
         publish(output / name, data, replace=True)
@@ -309,7 +291,6 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 
 def _dry(config: GenerateConfig, sentences: Sequence[str], share: int) -> None:
-    """Print the first prompts and the number of requests, in all and of the shard's `share` of sentences."""
     print("the first prompts:")
     for text in sentences[:_SHOWN]:
         for kind in TEMPLATES:

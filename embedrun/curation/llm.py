@@ -84,9 +84,6 @@ class HttpLlm:
         llm: its options; the key is sent as a bearer token and written nowhere.
         retries: of a request.
         timeout: seconds that a try may wait for the next byte.
-
-    Raises:
-        DataError: if the environment lacks the key, or names a proxy or certificates that cannot be used.
     """
 
     together = 1
@@ -111,11 +108,7 @@ class HttpLlm:
             self._fail(f"check the url, and the proxy that the environment names ({type(fault).__name__})")
 
     def ask(self, prompts: Sequence[str]) -> list[Answer]:
-        """The answers, one request after the other.
-
-        Raises:
-            DataError: if the endpoint refuses, or the last try has failed too.
-        """
+        """The answers, one request after the other."""
         return [self._answer(prompt) for prompt in prompts]
 
     def close(self) -> None:
@@ -214,9 +207,6 @@ def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses) -> Iterator[
     Prompts are grouped by all prompts alone, and a group that lacks an answer is asked whole: what is decoded
     together can change the last bits of a local model's numbers, and an interrupted run must give what an
     uninterrupted one gives. Yields the number of prompts that have just been answered.
-
-    Raises:
-        DataError: if a prompt is not answered. The answers so far are kept.
     """
     # By length, so that what is padded to one length has nearly that length.
     ordered = sorted(dict.fromkeys(prompts), key=lambda prompt: (len(prompt), prompt))

@@ -174,7 +174,6 @@ class Model:
         return torch.nn.functional.normalize(torch.from_numpy(vectors))
 
     def _block(self, texts: list[str], start: int, bar: Progress) -> np.ndarray:
-        """The vectors of the block of texts that begins there, ``(texts of the block, dim)``."""
         block = texts[start : start + BLOCK]
         # The encoder may put a prompt of its own before each text.
         path = self._parts / f"{digest_of([str(self._encoder.prompt), *block])[:24]}.npy"
@@ -226,10 +225,6 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     """Mine negatives into the folder `output`, whose provenance comes last.
 
     `teachers` are the records of `teachers.identity`. Vectors are kept in `parts/` until the negatives are.
-
-    Raises:
-        ConfigError: if `output` is there and is not the same work.
-        DataError: if no row is a positive pair, or none has enough negatives.
     """
     pairs = positive_pairs(rows, config.mining.positive_from)
     settings = _settings(config, rows, pairs, teachers)

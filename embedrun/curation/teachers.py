@@ -46,9 +46,6 @@ def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence
 
     Each teacher gets the distinct texts of the block once, shortest first and then by their characters:
     what it sees depends on the block alone, so that any sharding and any restart gives the same numbers.
-
-    Raises:
-        DataError: if a teacher's vector is not finite.
     """
     texts = sorted({*lefts, *rights}, key=lambda text: (len(text), text))
     place = {text: index for index, text in enumerate(texts)}
@@ -116,7 +113,6 @@ def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]
 
 @contextlib.contextmanager
 def _named(index: int) -> Iterator[None]:
-    """Faults of the block name the teacher."""
     try:
         yield
     except (ConfigError, DataError) as fault:
@@ -142,12 +138,7 @@ def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
 
 
 def load(teachers: Sequence[AnnotatorConfig], device: torch.device) -> list[Encoder]:
-    """The encoders, on their device.
-
-    Raises:
-        ConfigError: if a teacher's options do not fit its model.
-        DataError: if a model cannot be read.
-    """
+    """The encoders, on their device."""
     encoders = []
     for index, teacher in enumerate(teachers):
         model = BackboneConfig(name=teacher.name, revision=teacher.revision, max_length=teacher.max_length)

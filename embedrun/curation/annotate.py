@@ -128,7 +128,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         return mining.run(config, rows, teachers, output)
     settings = settings_of(rows, config.block_rows, teachers)
     folder.check(output, settings, folder.ANNOTATE, kept="parts")
-    if folder.is_complete(output, SCORED):
+    if (output / folder.PROVENANCE).is_file():
         say(f"{output}: already complete, nothing to encode")
         return _report(output)
     parts = Parts(output, rows, settings)

@@ -89,7 +89,7 @@ def _repository_problems(repositories: Sequence[str]) -> list[str]:
 
 
 def _server_problems(config: CollectConfig) -> list[str]:
-    api = url_problem(config.api, "an address like https://api.github.com")
+    api = url_problem(config.api)
     if api is None and is_in_the_clear(config.api):
         api = f"{config.api!r} would send the token in the clear; use https"
     token = variable_problem(config.token_variable)

@@ -83,11 +83,6 @@ def write(path: Path, content: Plain) -> None:
     write_atomically(path, to_json(content))
 
 
-def is_complete(output: Path, name: str) -> bool:
-    """Whether the work is done whose result is the file `name`."""
-    return (output / PROVENANCE).is_file() and (output / name).is_file()
-
-
 def write_array(path: Path, array: np.ndarray) -> None:
     """Keep an array as a whole file of the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -167,9 +167,9 @@ class _Reader:
         originals: dict[int, set[Reference]] = {}
         for count, comment in enumerate(_windows(self._remote.get_issues_comments, since)):
             number = int(comment.issue_url.rpartition("/")[2])
-            for claim in claims(comment.body or "", self._host) if number in self._texts else ():
-                change = set.add if claim.holds else set.discard
-                change(originals.setdefault(number, set()), self._local(claim.original))
+            for original, holds in claims(comment.body or "", self._host) if number in self._texts else ():
+                change = set.add if holds else set.discard
+                change(originals.setdefault(number, set()), self._local(original))
             if count % 1000 == 0:
                 self._note(f"{self._repository.name}: {count:,} comments")
         return originals

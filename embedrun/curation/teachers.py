@@ -54,16 +54,11 @@ def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence
     for column, encode in enumerate(teachers):
         vectors = encode(texts)  # (texts, dim)
         check_finite(vectors, texts, column)
-        cosines[:, column] = _cosines(vectors, left, right)
+        lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors, dtype=np.float64))  # (texts,)
+        products = np.einsum("rd,rd->r", vectors[left], vectors[right], dtype=np.float64)  # (rows,)
+        scale = lengths[left] * lengths[right]  # (rows,), 0 with a zero vector, whose cosine is 0
+        cosines[:, column] = products / np.where(scale > 0, scale, 1.0)
     return cosines
-
-
-def _cosines(vectors: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cosines of two rows of ``(texts, dim)`` each, in float64, ``(rows,)``; 0 of a zero vector."""
-    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors, dtype=np.float64))  # (texts,)
-    products = np.einsum("rd,rd->r", vectors[left], vectors[right], dtype=np.float64)  # (rows,)
-    scale = lengths[left] * lengths[right]  # (rows,)
-    return products / np.where(scale > 0, scale, 1.0)
 
 
 def average(cosines: np.ndarray) -> np.ndarray:

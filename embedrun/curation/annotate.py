@@ -55,11 +55,7 @@ class AnnotatePlan:
 
 
 def plan_annotate(plain: Plain, directory: str | None = None) -> AnnotatePlan:
-    """Check a composed configuration; a run directory that the user named is a fault, too.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Check a composed configuration; a run directory that the user named is a fault, too."""
     checker = Checker()
     problems = checker.problems
     config = checker.build(AnnotateConfig, plain)
@@ -132,7 +128,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         return mining.run(config, rows, teachers, output)
     settings = settings_of(rows, config.block_rows, teachers)
     folder.check(output, settings, folder.ANNOTATE, kept="parts")
-    if folder.is_complete(output, SCORED):
+    if (output / folder.PROVENANCE).is_file():
         say(f"{output}: already complete, nothing to encode")
         return _report(output)
     parts = Parts(output, rows, settings)
@@ -186,11 +182,7 @@ class Parts:
             yield len(cosines)
 
     def read(self) -> np.ndarray:
-        """All cosines, ``(rows, teachers)``.
-
-        Raises:
-            DataError: if a part is missing or damaged.
-        """
+        """All cosines, ``(rows, teachers)``."""
         cosines = np.concatenate([folder.read_array(self.path(number)) for number in range(self.count)])
         if cosines.shape != (len(self.rows), len(self.settings["teachers"])):
             raise DataError(f"{self.output / 'parts'}: does not fit the rows; remove it and rerun")
@@ -198,11 +190,7 @@ class Parts:
 
 
 def merge(parts: Parts) -> None:
-    """Write the scored rows, the table and the plot by label, and last the provenance, which says complete.
-
-    Raises:
-        DataError: if a part is missing or damaged.
-    """
+    """Write the scored rows, table and plot by label, and last the provenance, which says complete."""
     rows, cosines, output = parts.rows, parts.read(), parts.output
     label, scores = rows.targets["label"], np.round(average(cosines), DECIMALS)  # (rows,) each
     columns = {
@@ -230,7 +218,6 @@ def merge(parts: Parts) -> None:
 
 
 def _encode(plan: AnnotatePlan, parts: Parts, numbers: Sequence[int]) -> None:
-    """Score these blocks, and keep each as soon as it is done."""
     config, rows = plan.config, len(parts.rows)
     encoders = load(config.teachers, gpu.start(config.gpu).device)
     say(

@@ -55,11 +55,7 @@ class CollectPlan:
 
 
 def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
-    """Check a composed configuration, without network; a run directory that the user named is a fault, too.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Check a composed configuration; a run directory that the user named is a fault, too."""
     checker = Checker()
     config = checker.build(CollectConfig, plain)
     folder.refuse_run_directory(checker, "collect", directory)
@@ -93,8 +89,7 @@ def _repository_problems(repositories: Sequence[str]) -> list[str]:
 
 
 def _server_problems(config: CollectConfig) -> list[str]:
-    """Of the address, and of the variable that holds the token."""
-    api = url_problem(config.api, "an address like https://api.github.com")
+    api = url_problem(config.api)
     if api is None and is_in_the_clear(config.api):
         api = f"{config.api!r} would send the token in the clear; use https"
     token = variable_problem(config.token_variable)
@@ -133,7 +128,6 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
 
 
 def _collect(plan: CollectPlan) -> None:
-    """Read the repositories that were not read yet, make pairs, and write them."""
     if find_spec("github") is None:
         raise ConfigError(f"collect needs PyGithub; {install_extra('collect')}")
     config, output = plan.config, plan.output
@@ -153,7 +147,6 @@ def _collect(plan: CollectPlan) -> None:
 
 
 def _fetch(config: CollectConfig, files: Mapping[str, Path]) -> None:
-    """Read the repositories that have no file yet, and write the file of each as soon as it is read."""
     from embedrun.curation.github import connect, find, read
 
     token = os.environ.get(config.token_variable, "").strip() or None
@@ -178,11 +171,7 @@ def _fetch(config: CollectConfig, files: Mapping[str, Path]) -> None:
 
 
 def _kept(files: Mapping[str, Path]) -> Iterator[Repository]:
-    """The repositories, one after the other: together their texts may not fit in memory.
-
-    Raises:
-        DataError: if a file cannot be read.
-    """
+    """The repositories, one after the other: together their texts may not fit in memory."""
     for name, file in files.items():
         with as_written(file, "a repository that collect has read", "delete it, and it is fetched again"):
             with gzip.open(file, "rt", encoding="utf-8") as lines:
@@ -196,7 +185,6 @@ def _kept(files: Mapping[str, Path]) -> Iterator[Repository]:
 def _write(
     plan: CollectPlan, repositories: Iterable[Repository], pairs: Mapping[str, Sequence[Pair]]
 ) -> None:
-    """Write the pairs of each split, with their lengths, and what they were made of; all or nothing."""
     lines, counts = {split: [] for split in pairs}, {}
     for repository in repositories:
         counts[repository.name] = repository.counts

@@ -55,10 +55,6 @@ def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
     """Refuse a folder of other files, or of work with other settings; nothing is written.
 
     `name` is the file that the settings stand in; the folder `kept` of what is done may be there before it.
-
-    Raises:
-        ConfigError: naming what is there.
-        DataError: if the settings there cannot be read.
     """
     if output.exists() and not output.is_dir():
         raise ConfigError(f"output: {str(output)!r} is a file; give a folder")
@@ -76,11 +72,7 @@ def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
 
 
 def read(path: Path) -> Plain:
-    """A JSON file of the folder.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
+    """A JSON file of the folder."""
     with as_written(path, "a file of this command", "name a new folder with output=DIR"):
         return read_json(path)
 
@@ -91,11 +83,6 @@ def write(path: Path, content: Plain) -> None:
     write_atomically(path, to_json(content))
 
 
-def is_complete(output: Path, name: str) -> bool:
-    """Whether the work is done whose result is the file `name`."""
-    return (output / PROVENANCE).is_file() and (output / name).is_file()
-
-
 def write_array(path: Path, array: np.ndarray) -> None:
     """Keep an array as a whole file of the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,11 +91,7 @@ def write_array(path: Path, array: np.ndarray) -> None:
 
 
 def read_array(path: Path) -> np.ndarray:
-    """An array that is kept in the folder.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
+    """An array that is kept in the folder."""
     with as_written(path, "vectors or cosines", "remove it, and the same command makes it again"):
         return np.load(path, allow_pickle=False)
 

@@ -74,7 +74,6 @@ def find(client: Github, name: str) -> Remote:
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """What goes wrong with a repository is a DataError that names it."""
     try:
         yield
     except (
@@ -100,17 +99,12 @@ def read(remote: Remote, name: str, *, most: int | None, note: Callable[[str], N
 
     Departure from the AnglE paper, Sec. 4.1: it speaks of comments by maintainers; here everybody's count,
     for it was a maintainer who closed the issue. And a duplicate of another repository's issue is left out.
-
-    Raises:
-        DataError: if the server refuses for good, cannot be reached, or answers in another format.
     """
     with _explained(name):
         return _Reader(remote, name, note).read(most)
 
 
 class _Reader:
-    """One repository, read once."""
-
     def __init__(self, remote: Remote, name: str, note: Callable[[str], None]) -> None:
         self._remote, self._note, self._repository = remote, note, Repository(name)
         self._texts, self._counts = self._repository.texts, self._repository.counts
@@ -136,7 +130,6 @@ class _Reader:
         return self._repository
 
     def _read_issues(self, most: int | None) -> datetime | None:
-        """Read all issues, or the newest; returns when the oldest of them was created."""
         if most is None:
             listing = _windows(lambda **options: self._remote.get_issues(state="all", **options), None)
         else:
@@ -152,7 +145,6 @@ class _Reader:
         return oldest
 
     def _keep(self, issue: Issue) -> bool:
-        """Note an issue or a pull request; whether it is an issue."""
         number = issue.number
         if "/pull/" in issue.html_url:  # PyGithub would ask for an issue again for its `pull_request`
             self._pulls.add(number)
@@ -168,7 +160,6 @@ class _Reader:
         return True
 
     def _local(self, reference: Reference) -> Reference:
-        """The same reference, without the repository's name if it is this one."""
         return Reference(None, reference.number) if reference.repository in self._names else reference
 
     def _claimed(self, since: datetime | None) -> dict[int, set[Reference]]:
@@ -176,9 +167,9 @@ class _Reader:
         originals: dict[int, set[Reference]] = {}
         for count, comment in enumerate(_windows(self._remote.get_issues_comments, since)):
             number = int(comment.issue_url.rpartition("/")[2])
-            for claim in claims(comment.body or "", self._host) if number in self._texts else ():
-                change = set.add if claim.holds else set.discard
-                change(originals.setdefault(number, set()), self._local(claim.original))
+            for original, holds in claims(comment.body or "", self._host) if number in self._texts else ():
+                change = set.add if holds else set.discard
+                change(originals.setdefault(number, set()), self._local(original))
             if count % 1000 == 0:
                 self._note(f"{self._repository.name}: {count:,} comments")
         return originals
@@ -197,7 +188,6 @@ class _Reader:
         return mentioned if is_clear else set()
 
     def _is_pair(self, number: int, original: Reference) -> bool:
-        """Whether a claim is of a closed issue and another of this repository with another text."""
         if number not in self._closed or original.repository is not None:
             return False
         if original.number not in self._texts and original.number not in self._pulls:

@@ -55,11 +55,7 @@ class LocalLlm:
         self._ends: list[int] = []  # tokens that end a text
 
     def ask(self, prompts: Sequence[str]) -> list[Answer]:
-        """The answers of one decoding of all prompts; a prompt that is too long for the model is refused.
-
-        Raises:
-            DataError: if the folder cannot be read as a model.
-        """
+        """The answers of one decoding of all prompts; a prompt that is too long for the model is refused."""
         if self._model is None:
             self._model, self._tokenizer = self._load()
         special = self._tokenizer.chat_template is None  # a template writes the special tokens itself
@@ -86,7 +82,6 @@ class LocalLlm:
                 torch.cuda.empty_cache()
 
     def _load(self) -> tuple[Any, Any]:
-        """The model, ready to write, and its tokenizer, which pads on the left."""
         import torch
         from transformers import AutoModelForCausalLM, GenerationConfig
 
@@ -124,7 +119,6 @@ class LocalLlm:
         return self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
 
     def _decode(self, prompts: list[tuple[str, int]], special: bool, positions: float) -> list[Answer]:
-        """What follows each prompt, given as text and tokens; the model takes `positions` tokens."""
         import torch
 
         texts, lengths = zip(*prompts, strict=True)
@@ -145,7 +139,6 @@ class LocalLlm:
 
 
 def _files(folder: Path) -> str:
-    """SHA-256, in hex, of the names and contents of a model's files."""
     digest = hashlib.sha256()
     for path in sorted({path for pattern in _FILES for path in folder.glob(pattern)}):
         digest.update(f"{path.name} {sha256(path)}\n".encode())

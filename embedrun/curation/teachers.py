@@ -46,9 +46,6 @@ def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence
 
     Each teacher gets the distinct texts of the block once, shortest first and then by their characters:
     what it sees depends on the block alone, so that any sharding and any restart gives the same numbers.
-
-    Raises:
-        DataError: if a teacher's vector is not finite.
     """
     texts = sorted({*lefts, *rights}, key=lambda text: (len(text), text))
     place = {text: index for index, text in enumerate(texts)}
@@ -57,16 +54,11 @@ def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence
     for column, encode in enumerate(teachers):
         vectors = encode(texts)  # (texts, dim)
         check_finite(vectors, texts, column)
-        cosines[:, column] = _cosines(vectors, left, right)
+        lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors, dtype=np.float64))  # (texts,)
+        products = np.einsum("rd,rd->r", vectors[left], vectors[right], dtype=np.float64)  # (rows,)
+        scale = lengths[left] * lengths[right]  # (rows,), 0 with a zero vector, whose cosine is 0
+        cosines[:, column] = products / np.where(scale > 0, scale, 1.0)
     return cosines
-
-
-def _cosines(vectors: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cosines of two rows of ``(texts, dim)`` each, in float64, ``(rows,)``; 0 of a zero vector."""
-    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors, dtype=np.float64))  # (texts,)
-    products = np.einsum("rd,rd->r", vectors[left], vectors[right], dtype=np.float64)  # (rows,)
-    scale = lengths[left] * lengths[right]  # (rows,)
-    return products / np.where(scale > 0, scale, 1.0)
 
 
 def average(cosines: np.ndarray) -> np.ndarray:
@@ -116,7 +108,6 @@ def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]
 
 @contextlib.contextmanager
 def _named(index: int) -> Iterator[None]:
-    """Faults of the block name the teacher."""
     try:
         yield
     except (ConfigError, DataError) as fault:
@@ -142,12 +133,7 @@ def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
 
 
 def load(teachers: Sequence[AnnotatorConfig], device: torch.device) -> list[Encoder]:
-    """The encoders, on their device.
-
-    Raises:
-        ConfigError: if a teacher's options do not fit its model.
-        DataError: if a model cannot be read.
-    """
+    """The encoders, on their device."""
     encoders = []
     for index, teacher in enumerate(teachers):
         model = BackboneConfig(name=teacher.name, revision=teacher.revision, max_length=teacher.max_length)

@@ -29,9 +29,9 @@ def test_a_plan_holds_the_options_the_data_set_and_the_share():
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"input": None}, "input: give input=FILE or dataset=NAME (such as dataset=stsb), got neither"),
-        ({"dataset": {"name": "stsb"}}, "got both"),
-        ({"column": "text1"}, "column: only for dataset=NAME; an input file has no columns"),
+        ({"input": None}, "input: give either input=FILE or dataset=NAME, such as dataset=stsb"),
+        ({"dataset": {"name": "stsb"}}, "input: give either input=FILE or dataset=NAME"),
+        ({"column": "text1"}, "column: dataset=texts has no 'text1'; did you mean 'text'? (it has: text)"),
         (
             {"shard": "3/3"},
             "shard: expected I/N with I from 0 to N - 1 (the first of four is 0/4), got '3/3'",
@@ -39,7 +39,10 @@ def test_a_plan_holds_the_options_the_data_set_and_the_share():
         ({"llms": []}, "llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"),
         ({"llms": [{"kind": "local"}]}, "llms[0].name: kind=local needs a value"),
         ({"llms": [{**LOCAL, "model": "m"}]}, "llms[0].model: only for kind=http, and this one is local"),
-        ({"llms": [{**HTTP, "url": "host"}]}, "llms[0].url: expected https://HOST/v1 or http://HOST:PORT/v1"),
+        (
+            {"llms": [{**HTTP, "url": "host"}]},
+            "llms[0].url: expected an address like https://HOST/v1 or http://HOST:PORT/v1",
+        ),
         ({"gpu": {**GPU, "precision": "fp16"}}, "gpu.precision: fp16 needs a CUDA device"),
     ],
 )

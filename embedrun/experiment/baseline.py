@@ -142,7 +142,6 @@ def _weights(encoder: nn.Module) -> str:
 
 @cache
 def _package() -> str:
-    """A hash of the code of this package."""
     folder = Path(embedrun.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):

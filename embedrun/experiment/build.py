@@ -114,7 +114,6 @@ def announcement(
 
 
 def _check_views(passes: Iterable[Pass], longest: int) -> None:
-    """Refuse a view of more tokens than a training text has."""
     most = max((way.max_length or 0 for way in passes), default=0)
     if most > longest:
         raise ConfigError(

@@ -76,7 +76,6 @@ def _base_is_local(config: Plain, environment: Plain) -> bool | None:
 
 
 def _hub_ids() -> dict[str, str]:
-    """The ids on the hub of the data sets that embedrun knows, by our names."""
     return {
         name: hubs[0].repo
         for name, known in Catalogue.read().data_sets.items()

@@ -162,7 +162,6 @@ def table(sets: Sequence[Sequence[Line]], *, subsets: bool = False) -> str:
 
 
 def _shown(count: int | None, rows: int) -> tuple[str, str]:
-    """A number of rows, and its percentage."""
     return ("-", "-") if count is None else (f"{count:,}", f"{100 * count / max(rows, 1):.1f}")
 
 
@@ -252,7 +251,6 @@ class Contamination:
         return {"seen": seen, "tasks": tasks, "sets": every}
 
     def _lines(self) -> dict[str, list[list[Line]]]:
-        """What `lines` gives for each source, by task."""
         return {
             task: [lines(rows, self.shared[task][key]) for key, rows in sources.items()]
             for task, sources in self.scored.items()

@@ -64,7 +64,6 @@ def of_models(config: BackboneConfig, teachers: Sequence[TeacherConfig] | None) 
 def _named(
     config: BackboneConfig, teachers: Sequence[TeacherConfig] | None
 ) -> dict[str, tuple[str, str | None]]:
-    """Name and revision of each model that has a name, by what begins a message of it."""
     named = {"": (config.name, config.revision)}
     for place, teacher in enumerate(teachers or ()):
         named[f"training.teachers[{place}]: "] = teacher.name, teacher.revision

@@ -154,7 +154,6 @@ class _Planner:
         self._fit(key, named=options.get("views") or ())
 
     def _is_open(self, options: Plain) -> bool:
-        """Whether the bound of the positives is asked for once the scores are read, to name their range."""
         is_given = options.get(_BOUND, ...) is not None
         return not is_given and (self._dataset is None or has_own_scale(self._dataset))
 
@@ -174,7 +173,6 @@ class _Planner:
             return None
 
     def _fit(self, key: str, named: Container[str]) -> None:
-        """Note what the term reads, and what of that the data set lacks; `named` views must be there."""
         losses, dataset = self.losses, self._dataset
         if dataset is None:
             return
@@ -200,7 +198,6 @@ class _Planner:
             )
 
     def _teach(self, key: str, view: str, *, is_needed: bool) -> None:
-        """Note a view whose texts the teachers encode."""
         losses = self.losses
         if not self._teachers:
             self._checker.problems += [f"loss.terms.{key}: {_NO_TEACHER}"] if is_needed else []
@@ -243,7 +240,6 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarr
 
 
 def _ask(key: str, score: np.ndarray) -> str:
-    """The question for `positive_from`; `score` is that of all training rows, ``(rows,)``."""
     option, (low, high) = f"loss.terms.{key}.{_BOUND}", (float(score.min()), float(score.max()))
     ends = math.floor(low), math.ceil(high)
     bound = upper_quarter(*ends)
@@ -371,7 +367,6 @@ def papers(losses: Losses) -> list[str]:
 
 
 def _cited(losses: Losses) -> list[str]:
-    """The paragraphs in which the classes of the terms name their sources."""
     docs = [inspect.getdoc(type(term)) or "" for term in losses.terms.values()]
     found = [re.search(r"^Source: .+?(?=\n\s*\n|\Z)", doc, re.M | re.S) for doc in docs]
     return [match[0] for match in found if match]

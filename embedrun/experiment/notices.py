@@ -83,7 +83,6 @@ _SCALES = {  # what the model declares and what the run does, by `pooling.normal
 
 
 def _of_option(what: str, states: str, does: str, option: str) -> _Line:
-    """A line of one option, which null leaves to the model."""
     return what, states, does, [option], f"{option}=null {_TAKES}"
 
 
@@ -108,7 +107,6 @@ def _normalize(scales: bool | None, declared: Declared) -> list[_Line]:
 
 
 def _prompts(prompts: Mapping[str, str | None], declared: Declared) -> list[_Line]:
-    """A line for each prompt, by its option, that departs."""
     states = declared.prompt and declared.prompt.template
     does = {PLACE: "uses none"}
     return [
@@ -119,7 +117,6 @@ def _prompts(prompts: Mapping[str, str | None], declared: Declared) -> list[_Lin
 
 
 def _lengths(config: TrainConfig | EvaluateConfig, declared: Declared) -> list[_Line]:
-    """A line for each length that departs."""
     lengths = {"evaluation.max_length": config.evaluation.max_length}
     if isinstance(config, TrainConfig):
         lengths = {"backbone.max_length": config.backbone.max_length, **lengths}

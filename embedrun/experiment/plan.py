@@ -80,7 +80,6 @@ def plan_tasks(
 
 
 def _check_keys(checker: Checker, tasks: Mapping[str, Task]) -> None:
-    """Note tasks, by path, whose scores have the keys of another."""
     taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
     for path, task in tasks.items():
         others = [taken.setdefault((key_space(task), piece), path) for piece in pieces(task)]
@@ -110,7 +109,6 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
 
 
 def _check_splits(checker: Checker, path: str, dataset: DataSet | None, task: Task) -> None:
-    """Note a split of the run's own data set that the task scores and that is not there, or has no scores."""
     splits = {source.split for source in task.sources().values() if source.dataset is None}
     if splits and dataset is None:
         if not any(problem.startswith("dataset") for problem in checker.problems):
@@ -276,7 +274,6 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
 
 
 def _selecting(config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
-    """The data set whose dev split selects, and whether training rows are held out to select."""
     rule = config.training.dev
     if rule in ("stsb", "none"):
         return (Stsb() if rule == "stsb" else None), False
@@ -335,7 +332,6 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
 
 
 def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
-    """Note options of an evaluation that do not go together, or are for training."""
     checker.problems += pooling_problems(config.pooling)
     checker.problems += layers.dropped(config.layers, config.pooling, "layers")
     if config.pooling.name == "cls_mlp":
@@ -361,7 +357,6 @@ def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
 def _plan_scoring(
     checker: Checker, plain: Plain, dataset: DataSet | None
 ) -> tuple[dict[str, Task], DataSet | None]:
-    """The evaluation tasks, and the data set of `evaluation.contamination`; checks the prompts too."""
     tasks = plan_tasks(checker, group_of(plain, "evaluation").get("tasks"), dataset, "evaluation.tasks", {})
     seen = plan_seen(checker, plain)
     check_prompts(checker, plain, None if dataset is None else views_of(dataset))

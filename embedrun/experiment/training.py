@@ -328,7 +328,6 @@ class Session:
     def _open(
         self, plain: Plain, overrides: list[str], choices: Plain | None, *, resumed: bool
     ) -> tuple[Path | None, list[str]]:
-        """Record what the run is; the checkpoint to resume from, and warnings of damaged ones."""
         run = self._run
         if not resumed:
             stages = stages_behind(self._plan.config.backbone.name)
@@ -347,7 +346,6 @@ class Session:
         return Selection(self._metric, lowest=training.select_lowest, patience=training.patience)
 
     def _fit(self, built: Built, selection: Selection, tracker: Tracker, done: StepsDone) -> int:
-        """The steps; a batch that made them fail is written down."""
         training, folder = self._plan.config.training, self._run.path
         steps = built.order.steps(training.epochs, training.max_steps)
         parts = replace(
@@ -372,7 +370,6 @@ class Session:
             raise
 
     def _parts(self, built: Built, selection: Selection, checkpoints: Path) -> Fit:
-        """What every process has of the training loop."""
         return Fit(
             built.stepper, built.feed, built.order, self._compute, selection, checkpoints, self.processes
         )
@@ -383,7 +380,6 @@ class Session:
         return steps
 
     def _scores(self, scorer: Scorer, encoder: Encoder, stage: str, label: str) -> dict[str, Scores]:
-        """The scores of the tasks, each piece kept as soon as it is done."""
         self._run.status(seconds=self._clock.read())
         return scorer.score(encoder, label, kept=Kept(self._run.path, stage))
 
@@ -469,7 +465,6 @@ class Session:
 
 
 def _write(tracker: Tracker, step: int, epoch: float, scores: Mapping[str, Mapping[str, float]]) -> None:
-    """Scores by split and key, as metrics."""
     for split, values in scores.items():
         for name, value in values.items():
             tracker.metric(step=step, epoch=epoch, split=split, name=name, value=value)

@@ -120,7 +120,6 @@ def _write_manifest(folder: Path, step: int) -> None:
 
 
 def _publish(aside: Path, target: Path) -> None:
-    """Give the checkpoint its name, once all of it is on the disk."""
     copy_mode(aside / STATE, aside.iterdir())
     for path in sorted(aside.iterdir()):
         fsync(path)
@@ -243,7 +242,6 @@ def best_of(folder: Path, step: int) -> list[str]:
 
 
 def _quarantine(path: Path, faults: list[str]) -> str:
-    """Rename a damaged checkpoint so that it is not taken for one, and say so."""
     moved = path.rename(_unused(path.with_name(f"{_CORRUPT}{path.name}")))
     fsync(path.parent)
     reasons = "; ".join(fault.removeprefix(f"{path}/") for fault in faults)

@@ -108,7 +108,6 @@ class Feed:
         return way.max_length, self._prompts.get(way.view)
 
     def _copies(self, rows: np.ndarray, epoch: int) -> dict[str, list[str]]:
-        """The masked copies of these rows by view, as long as `rows`; empty where a sentence has none."""
         found: dict[str, list[str]] = {view: [] for view in MASKED}
         if not any(way.view in MASKED for way in self._passes.values()):
             return found
@@ -125,7 +124,6 @@ class Feed:
 
 
 def _source(way: Pass) -> str:
-    """The view whose texts, or whose masked copies, a pass reads."""
     return "text" if way.view in MASKED else way.view
 
 

@@ -200,7 +200,6 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
 
 
 def _log_step(parts: Fit, meter: Meter, step: int, steps: int, values: Values) -> str:
-    """Write the values of a step; gives its loss, as the progress bar shows it."""
     note = f"loss {float(values['loss']):.4f}"
     meter.write(step, parts.order.epoch(step), values, parts.compute.memory())
     if parts.tracker is not None:
@@ -274,7 +273,6 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
 
 
 def _save(parts: Fit, training: TrainingConfig, step: int, *, unscored: bool) -> None:
-    """One checkpoint, by the first process."""
     if parts.tracker is None:
         return
     state = {

@@ -258,7 +258,6 @@ class Order:
         return before + part * (self._before(int(whole) + 1) - before if part else 0)
 
     def _before(self, epoch: int) -> int:
-        """Batches of all epochs before this one."""
         if self._per_epoch is not None:
             return epoch * self._per_epoch
         while len(self._starts) <= epoch:
@@ -297,7 +296,6 @@ def _made(order: Order, epoch: int) -> list[np.ndarray]:
 
 
 def _permuted(order: Order, epoch: int) -> np.ndarray:
-    """The rows of an epoch in random order, those that are to meet next to each other, ``(rows,)``."""
     rows = shuffled(order.rows, order.seed, epoch)  # (rows,)
     if order.batching == "length_grouped":
         assert order.lengths is not None

@@ -352,7 +352,6 @@ class Stepper:
         return values | {f"sam/{name}_nearby": beside[name] for name in ("loss", "gradient_norm")}
 
     def _pass(self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool) -> Values:
-        """One gradient of all batches on all processes, in place of any before it."""
         self._gradient.begin()
         values: Values = {}
         for batch, known in zip(batches, targets, strict=True):

@@ -272,7 +272,6 @@ def main() -> int:
 
 
 def _outcome(job: Plain, folder: Path, rank: int) -> Outcome:
-    """Train; whatever that raises becomes the outcome."""
     gpu = job["arguments"]["plain"]["gpu"]
     sys.argv = job["argv"]  # the run records the command that the user typed
     os.environ[FOLDER] = str(folder)
@@ -294,7 +293,6 @@ def _outcome(job: Plain, folder: Path, rank: int) -> Outcome:
 
 
 def _silence(log: Path) -> None:
-    """Redirect all that this process prints, C and C++ included, into a file."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)

@@ -34,7 +34,6 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
 
     Args:
         options: of the tasks, and marks of the code of those from elsewhere, plain data.
-        kept: where the pieces of this scoring are stored, so that a killed run does not begin again.
         model: its name, for messages.
     """
 
@@ -90,10 +89,8 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
 
     The weights are those in memory, so that a head or a model from scratch counts with the seed that made
     it. Of the code, every file of this package counts, and with `options` that of a task from elsewhere; of
-    the machine, what rounds in other ways.
-
-    Returns:
-        None where that cannot be told: of a task that brings rows of its own, or a tokenizer without a file.
+    the machine, what rounds in other ways. None where that cannot be told: of a task that brings rows of its
+    own, or a tokenizer without a file.
     """
     tokens = reading(encoder.backbone, encoder.max_length, encoder.prompt)
     if tokens is None or not scorer.tasks or not all(task.sources() for task in scorer.tasks.values()):

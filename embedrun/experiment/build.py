@@ -35,12 +35,7 @@ class Built:
 
 
 def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -> Built:
-    """Everything that training needs, made in one order, so that a seed determines the run.
-
-    Raises:
-        ConfigError: if the backbone cannot be trained as the configuration says.
-        DataError: if a model cannot be loaded.
-    """
+    """Everything that training needs, made in one order, so that a seed determines the run."""
     config, losses = plan.config, plan.losses
     encoder = Encoder.build(
         config.backbone, config.pooling, seed=config.seed, vocabulary_texts=rows.sentences
@@ -123,7 +118,6 @@ def _check_views(passes: Iterable[Pass], longest: int) -> None:
 
 
 def _mask(rows: Rows, encoder: Encoder) -> str:
-    """The tokenizer's mask token, for masked copies; empty where nothing is masked."""
     if rows.masked is None or not rows.masked.needs_token:
         return ""
     token = encoder.backbone.tokenizer.mask_token

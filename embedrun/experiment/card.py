@@ -66,10 +66,7 @@ def made_of(run: RunFiles) -> Plain:
 
 
 def _base_is_local(config: Plain, environment: Plain) -> bool | None:
-    """Whether the model that training started from was a folder, by the mark of it; None: not recorded.
-
-    A relative folder that is not there any more looks like an id of the hub, of which the mark is a commit.
-    """
+    # A relative folder that is not there any more looks like an id of the hub, of which the mark is a commit.
     name, revision = config["backbone"]["name"], config["backbone"].get("revision")
     mark = environment.get("data", {}).get(f"{MODEL}{name}" + ("" if revision is None else f"@{revision}"))
     return None if mark is None else not _COMMIT.fullmatch(mark.partition(" ")[0])

@@ -39,11 +39,6 @@ def run(
 
     `overrides` are what the user changed; `directory` is the run directory that the user named; `choices` are
     the presets behind the configuration, by group, which a new run records.
-
-    Raises:
-        ConfigError: with every fault of the configuration, or if a resumed evaluation would mix two models or
-            two states of the data.
-        DataError: with everything that is missing, before a run directory is made.
     """
     plain = search.settled(plain, pin=hub.pinned)
     plan = plan_evaluate(plain)
@@ -176,11 +171,7 @@ def dropout_samples(encoder: Encoder, texts: list[str], draws: int, seed: int) -
     """Vectors of texts under `draws` dropout masks each, float32, ``(texts, draws, dim)``.
 
     Each mask is a function of the seed, the text's place and the draw's number alone
-    (:class:`~embedrun.backbone.dropout.SeededDropout`). The encoder's mode and torch's random state are left
-    as they are.
-
-    Raises:
-        ConfigError: if the model's dropout cannot be seeded.
+    (:class:`~embedrun.backbone.dropout.SeededDropout`); a ConfigError where the dropout cannot be seeded.
     """
     table = encoder.tokenize(texts)
     many = len(texts)

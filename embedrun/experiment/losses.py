@@ -74,10 +74,7 @@ class Losses:
         return [name for name, way in self.ways[key].items() if way.key in self.passes]
 
     def positives(self, columns: Mapping[str, Tensor], rows: int) -> dict[str, Positives]:
-        """Which rows are positives, by key, for the terms that choose them or take every row for one.
-
-        `columns` are the targets of all training rows, `rows` their number.
-        """
+        """Which rows are positives, by key, for the terms that choose them or take every row for one."""
         every = {key: terms.positives(term, columns) for key, term in self.terms.items()}
         for key, term in self.terms.items():
             if views := {self.ways[key][name].view for name in getattr(term, "pulled", ())}:
@@ -92,10 +89,7 @@ def group_of(plain: Plain, name: str) -> Plain:
 
 
 def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Losses:
-    """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set.
-
-    `dataset` is None where it is faulty itself.
-    """
+    """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set."""
     training = group_of(plain, "training")
     teachers = training.get("teachers")
     count = len(teachers) if isinstance(teachers, list) else 0
@@ -230,9 +224,6 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarr
 
     `columns` are the targets of all training rows, `rows` their number: if there are fewer than the
     configured `batch_size`, batches are smaller.
-
-    Raises:
-        ConfigError: with every such term.
     """
     open_bounds = [_ask(key, columns["score"]) for key in losses.unbounded]
     if problems := open_bounds or losses.idle(min(batch_size, rows), _tensors(columns)):
@@ -254,10 +245,7 @@ def _ask(key: str, score: np.ndarray) -> str:
 def positives(
     losses: Losses, columns: Mapping[str, np.ndarray], rows: int
 ) -> tuple[dict[str, str], list[str]]:
-    """How many rows are positives, as a text by key of the terms that have positives; and warnings.
-
-    `columns` are the targets of all training rows, `rows` their number.
-    """
+    """How many rows are positives, as a text by key of the terms that have positives; and warnings."""
     said, warnings = {}, []
     for key, chosen in losses.positives(_tensors(columns), rows).items():
         share = 100 * chosen.rows / rows
@@ -268,10 +256,7 @@ def positives(
 
 
 def _badly_bounded(losses: Losses, key: str, chosen: Positives, score: np.ndarray) -> list[str]:
-    """A warning where pairs below the middle of the scale are positives, or hardly any pair is; or none.
-
-    `score` is that of all training rows, ``(rows,)``; the scale is theirs where the user has not said it.
-    """
+    """A warning where pairs below the middle of the scale are positives, or hardly any pair is; or none."""
     option, term = f"loss.terms.{key}", losses.terms[key]
     if chosen.rule == _EVERY:
         option = "loss=angle_only_ibn loss.terms.in_batch_negatives"
@@ -378,8 +363,5 @@ def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def compared(losses: Losses, rows: int) -> dict[str, str]:
-    """What each term compares in a batch, at most: equal scores, copies of a text and labels exclude some.
-
-    `rows` are those of a batch, over all processes.
-    """
+    """What each term compares in a batch, at most: equal scores, copies of a text and labels exclude some."""
     return {key: terms.compared(term, rows, losses.views(key)) for key, term in losses.terms.items()}

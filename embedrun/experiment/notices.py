@@ -22,9 +22,6 @@ def notices(
     Empty where the files state nothing, where both agree, and for a model that is not on this machine.
     `overrides` are what the user changed, to name what has decided. `declared` is that of a loaded model;
     without it, the model's files are read.
-
-    Raises:
-        DataError: if the model is here and its files are faulty.
     """
     backbone = config.backbone if isinstance(config, TrainConfig) else model_of(config)
     if backbone.scratch is not None:

@@ -55,13 +55,9 @@ def plan_tasks(
     where: str,
     beside: Mapping[str, Task],
 ) -> dict[str, Task]:
-    """The evaluation tasks by name; notes what is wrong with them.
+    """The evaluation tasks by name, as composed at `where`; notes what is wrong with them.
 
-    Args:
-        tasks: options by name, as composed; anything but a mapping is ignored.
-        dataset: the run's own, or None.
-        where: the option that they are of.
-        beside: tasks that are scored with them, whose keys they may not have, by what a person calls them.
+    `beside` are tasks that are scored with them, whose keys they may not have, by what a person calls them.
     """
     if not isinstance(tasks, Mapping):
         return {}  # the schema check has reported it
@@ -93,7 +89,7 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
     """The tasks of `training.dev_tasks`, by name; one that would score on test rows alone is noted.
 
     SentEval, which gives scores on dev rows beside those on test rows, is accepted; the caller leaves out the
-    others. `tasks` are options by name, as composed; `dataset` is the run's own.
+    others.
     """
     beside = {"the data set's own dev split": Heldout(split="dev")}
     built = plan_tasks(checker, tasks, dataset, _DEV_TASKS, beside)
@@ -212,7 +208,6 @@ class TrainPlan:
 
     Args:
         dev: the data set whose `dev` split selects the checkpoint; None for no such split.
-        tasks: evaluation tasks by name.
         seen: the data set of `evaluation.contamination`.
         dev_tasks: what else is scored on dev splits, by name.
         holds_out: whether some training rows are held out to select, as far as there are enough.
@@ -230,13 +225,7 @@ class TrainPlan:
 
 @dataclass(frozen=True)
 class EvaluatePlan:
-    """One checked evaluation.
-
-    Args:
-        dataset: that of `evaluation=heldout`.
-        tasks: evaluation tasks by name.
-        seen: the data set of `evaluation.contamination`.
-    """
+    """One checked evaluation; `dataset` is that of `evaluation=heldout`, `seen` of `.contamination`."""
 
     config: EvaluateConfig
     dataset: DataSet | None
@@ -245,11 +234,7 @@ class EvaluatePlan:
 
 
 def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
-    """Check a composed training configuration; without `here`, not whether this machine has its device.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Check a composed training configuration; without `here`, not whether this machine has its device."""
     checker = Checker()
     config = checker.build(TrainConfig, plain)
     dataset = plan_dataset(checker, plain.get("dataset"))
@@ -306,11 +291,7 @@ def without_dev(config: TrainConfig, dataset: DataSet) -> list[str]:
 
 
 def plan_evaluate(plain: Plain) -> EvaluatePlan:
-    """Check a composed evaluation configuration.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Check a composed evaluation configuration."""
     checker = Checker()
     config = checker.build(EvaluateConfig, plain)
     dataset = plan_dataset(checker, plain.get("dataset"))

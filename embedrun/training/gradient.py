@@ -58,7 +58,7 @@ def using(model: "PreTrainedModel", forward: Callable[..., object]) -> Iterator[
 
 
 def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, processes: int) -> list[str]:
-    """Why the backbone cannot be compiled, with these options."""
+    """Why the backbone cannot be compiled."""
     found = []
     if seeded(training, processes=processes):
         found.append(
@@ -74,11 +74,9 @@ def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, process
 
 @dataclass
 class Parts:
-    """The parts of the batches of a run, whose size is halved where memory runs out.
+    """How many rows of a batch are encoded at a time (None: all), halved where memory runs out.
 
-    Args:
-        size: rows encoded at a time, >= 1; None: all that this process has of a batch.
-        seeded: whether dropout follows the seed of each text, so that a part drops what the batch would.
+    Where `seeded`, dropout follows the seed of each text, so that a part drops what the batch would.
     """
 
     size: int | None
@@ -92,11 +90,8 @@ class Parts:
     def halve(self, rows: int, *, processes: int) -> None:
         """Halve the size, which was too much for a batch of so many rows; one line says so.
 
-        Dropout follows seeds for the rest of the run, since that of torch cannot be drawn again.
-
-        Raises:
-            RunFailed: if no less than one row was encoded at a time, or others of several processes already
-                wait for this one (exit 6).
+        Dropout follows seeds for the rest of the run, since that of torch cannot be drawn again. Refused
+        (exit 6) for one row, and where other processes already wait for this one.
         """
         size = min(self.size or rows, rows)
         if size == 1:
@@ -162,16 +157,11 @@ class Gradient:
     def add(
         self, batch: Batch, targets: Mapping[str, Tensor], scaled: Callable[[Tensor], Tensor], *, watch: bool
     ) -> dict[str, Tensor]:
-        """Add the gradient of one batch.
+        """Add the gradient of one batch, and return values as `Stepper.take`, without those of the step.
 
         Args:
             targets: by name, ``(rows, ...)`` each, on the device.
             scaled: the loss to what is differentiated.
-            watch: also say what the losses compare.
-
-        Returns:
-            Values by name: `loss`, `loss/<term>` (unweighted); with `watch`, `active/<term>`,
-            `violated/<term>` and `gradient_share/<term>`.
         """
         parts = self._parts.of(rows_of(batch))
         whole = len(parts) == 1

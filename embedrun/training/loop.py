@@ -71,15 +71,8 @@ class Selection:
     """The best dev score so far, and early stopping.
 
     An undefined score (NaN) is never the best. Where every score is undefined, or there is no dev
-    split, the last checkpoint is kept. The untrained model is not a candidate.
-
-    Args:
-        metric: key of the score, `stsb_dev/spearman`; None: the last checkpoint is kept.
-        lowest: whether a lower score is better.
-        patience: dev scores in a row without a new best that end the run; None: no early stopping.
-        best: the best value, None before the first defined one.
-        step: where it was reached.
-        waited: dev scores since then, or since the start.
+    split and no `metric`, the last checkpoint is kept. The untrained model is not a candidate. `patience`
+    is how many dev scores in a row without a new best end the run, and `waited` how many there are now.
     """
 
     metric: str | None
@@ -91,7 +84,7 @@ class Selection:
 
     @property
     def exhausted(self) -> bool:
-        """Whether patience is exhausted, so that the run stops early."""
+        """Whether the run stops early."""
         return self.patience is not None and self.waited >= self.patience
 
     def offer(self, step: int, value: float) -> bool:
@@ -124,7 +117,6 @@ class Fit:
     """The parts of one training run.
 
     Args:
-        order: which rows each step sees.
         dev: the dev scores of the encoder as it is, by key; called by the first process alone.
         tracker: where metrics go; None in every process but the first.
         checkpoints: their folder; written by the first process alone.
@@ -147,12 +139,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class StepsDone:
-    """How far a run has come.
-
-    Args:
-        step: optimizer steps done.
-        unscored: the dev score of that step is still to come: a signal came first.
-    """
+    """How far a run has come; where `unscored`, the dev score of that step was prevented by a signal."""
 
     step: int = 0
     unscored: bool = False
@@ -162,11 +149,7 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
     """Train; afterwards the encoder of the first process holds the weights that scored best on dev.
 
     `parts` must be as they are after `done.step` steps; without `done`, training starts from the first.
-    Returns the number of optimizer steps.
-
-    Raises:
-        RunFailed: on a loss or gradient that is not finite (exit 4), a full disk (5) or out of memory (6).
-        KeyboardInterrupt: on a signal, once the step is done and saved.
+    Returns the number of optimizer steps. A signal is a KeyboardInterrupt once the step is done and saved.
     """
     done = done or StepsDone()
     steps = parts.order.steps(training.epochs, training.max_steps)
@@ -212,9 +195,6 @@ def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[StepsDo
     """Bring everything that training changes back to a checkpoint's state; also gives its plain data.
 
     Data order, masks and seeded dropout are functions of the step, so that nothing else is needed.
-
-    Raises:
-        RunFailed: if the checkpoint is damaged or of another model (exit 7).
     """
     state = checkpoint.restore(path, stepper.trained, stepper.optimizer)
     stepper.load_state(state["stepper"])

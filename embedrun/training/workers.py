@@ -53,13 +53,7 @@ def wanted(gpu: GpuConfig) -> bool:
 
 
 def join(gpu: GpuConfig, job: str) -> None:
-    """Meet the other processes, if this is one of several; collective.
-
-    `job` identifies what each process is about to train.
-
-    Raises:
-        ConfigError: if torchrun started another number of processes, or they have different jobs.
-    """
+    """Meet the other processes, if this is one of several; all must have the same `job`."""
     if not _is_worker():
         return
     size = int(os.environ["WORLD_SIZE"])
@@ -102,10 +96,6 @@ def launch(gpu: GpuConfig, plain: Plain, *, run: str, resumed: Path | None, **ot
 
     `run` is what each process calls to train, as `module:function`; the rest is for that. `plain` never holds
     a secret.
-
-    Raises:
-        RunFailed: if a process failed, with its exit code; if it was killed, or the machines did not meet, 1.
-        KeyboardInterrupt: on a signal, once the processes have saved and ended.
     """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -187,7 +177,6 @@ def _outcomes(folder: Path) -> dict[int, Outcome]:
 def _failure(
     rank: int, code: int, outcomes: Mapping[int, Outcome], folder: Path, run: Path | None, size: int
 ) -> RunFailed:
-    """The failure of one process, which is recorded in the run directory unless it is process 0's."""
     outcome = outcomes.get(rank)
     if rank == 0 and outcome is not None:  # which has recorded it
         return RunFailed(outcome.error or "", exit_code=outcome.code)

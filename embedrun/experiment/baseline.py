@@ -57,7 +57,12 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
         if not made:
             say_and_log(f"{what} are those of an earlier run: model, rows and evaluation are the same")
         plain = json.loads((folder / _SCORES).read_text())
-    _warn([line for task in plain.values() for line in task["constant"]])
+    if sets := [line for task in plain.values() for line in task["constant"]]:
+        say_and_log(
+            f"warning: the untrained cosines are as good as constant ({'; '.join(sets)}), so their order is "
+            "mostly rounding, and a gain over their scores is no merit of the loss; choose another pooling, "
+            "or a model that is not cut"
+        )
     return {name: Scores(from_plain(task["scores"]), task["main"]) for name, task in plain.items()}
 
 
@@ -73,15 +78,6 @@ def constant(task: Scores) -> list[str]:
         for name, values in cosines.items()
         if len(values) > 1 and values.std() < _LEAST_SPREAD
     ]
-
-
-def _warn(sets: list[str]) -> None:
-    if sets:
-        say_and_log(
-            f"warning: the untrained cosines are as good as constant ({'; '.join(sets)}), so their order is "
-            "mostly rounding, and a gain over their scores is no merit of the loss; choose another pooling, "
-            "or a model that is not cut"
-        )
 
 
 def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:

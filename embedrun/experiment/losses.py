@@ -134,7 +134,9 @@ class _Planner:
             self._checker.problems += [f"{path}: {_NO_TEACHER}"] if has_weight else []
             return
         term_options = without(options, *_COMMON)
-        is_open = self._is_open(term_options)
+        is_given = term_options.get(_BOUND, ...) is not None
+        # Asked for once the scores are read, to name their range.
+        is_open = not is_given and (self._dataset is None or has_own_scale(self._dataset))
         if is_open:
             term_options = without(term_options, _BOUND)
         # The counts alone, until the models are there.
@@ -146,10 +148,6 @@ class _Planner:
         self.losses.terms[key], self.losses.ways[key] = term, ways
         self.losses.unbounded.extend([key] if is_open else [])
         self._fit(key, named=options.get("views") or ())
-
-    def _is_open(self, options: Plain) -> bool:
-        is_given = options.get(_BOUND, ...) is not None
-        return not is_given and (self._dataset is None or has_own_scale(self._dataset))
 
     def _ways(self, path: str, term: Term, views: object) -> dict[str, Pass] | None:
         """How the views of a term go through the encoder; None where its `views` are faulty."""

@@ -29,8 +29,7 @@ from embedrun.runs.directory import check_name
 from embedrun.training import gradient, processes, step
 
 
-def plan_seen(checker: Checker, plain: Plain) -> DataSet | None:
-    """The data set of `evaluation.contamination`, or None; notes what is wrong with it."""
+def _plan_seen(checker: Checker, plain: Plain) -> DataSet | None:
     word = group_of(plain, "evaluation").get("contamination")
     if not isinstance(word, str):
         return None  # the schema check has reported it
@@ -49,11 +48,7 @@ _WITH_DEV_SCORES = ("senteval",)
 
 
 def plan_tasks(
-    checker: Checker,
-    tasks: object,
-    dataset: DataSet | None,
-    where: str,
-    beside: Mapping[str, Task],
+    checker: Checker, tasks: object, dataset: DataSet | None, where: str, beside: Mapping[str, Task]
 ) -> dict[str, Task]:
     """The evaluation tasks by name, as composed at `where`; notes what is wrong with them.
 
@@ -124,8 +119,7 @@ def _check_splits(checker: Checker, path: str, dataset: DataSet | None, task: Ta
             )
 
 
-def cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
-    """Note options of a training configuration that do not go together, as `plan_train`."""
+def _cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
     checker.problems += pooling_problems(config.pooling)
     _check_teachers(checker, config)
     _check_training(checker, config)
@@ -247,7 +241,7 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
     dev_tasks = plan_dev_tasks(checker, group_of(plain, "training").get("dev_tasks"), dataset)
     _check_name(checker, plain.get("name"))
     if config is not None:
-        cross_check(checker, config, here=here)
+        _cross_check(checker, config, here=here)
     if config is None or dataset is None:
         raise checker.refusal()
     dev, holds_out = _selecting(config, dataset)
@@ -339,7 +333,7 @@ def _plan_scoring(
     checker: Checker, plain: Plain, dataset: DataSet | None
 ) -> tuple[dict[str, Task], DataSet | None]:
     tasks = plan_tasks(checker, group_of(plain, "evaluation").get("tasks"), dataset, "evaluation.tasks", {})
-    seen = plan_seen(checker, plain)
+    seen = _plan_seen(checker, plain)
     check_prompts(checker, plain, None if dataset is None else views_of(dataset))
     return tasks, seen
 

@@ -160,12 +160,7 @@ class Scorer:
         return replace(self, clean=kept)
 
     def score(
-        self,
-        encoder: Encoder,
-        label: str,
-        *,
-        brief: bool = False,
-        kept: Kept | None = None,
+        self, encoder: Encoder, label: str, *, brief: bool = False, kept: Kept | None = None
     ) -> dict[str, Scores]:
         """The scores of every task, with one encoding pass over the distinct sentences.
 
@@ -353,7 +348,9 @@ def report(
     scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path, pooling: str | None = None
 ) -> None:
     """Print and log the scores with their units; say which are undefined and how many the file alone has."""
-    _warn_undefined([key for task in scored.values() for key, value in task.scores.items() if value != value])
+    if names := [key for task in scored.values() for key, value in task.scores.items() if value != value]:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        say(f"warning: {', '.join(names[:_NAMED])}{more}: undefined ({_WHY}), and left out")
     every = flat(scored)
     if not every:
         say("no score is defined" if scored else "nothing was scored: there are no dev or test rows")
@@ -365,12 +362,6 @@ def report(
         _log.info("%s", line)
     if more := len(every) - len(shown):
         say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
-
-
-def _warn_undefined(names: Sequence[str]) -> None:
-    if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        say(f"warning: {', '.join(names[:_NAMED])}{more}: undefined ({_WHY}), and left out")
 
 
 def _shown(task: Scores) -> dict[str, float]:

@@ -51,10 +51,9 @@ def path_of(folder: Path, step: int) -> Path:
 
 def published(folder: Path) -> list[int]:
     """Steps of the complete checkpoints, in order; a folder with any other name is none of ours."""
-    names = {path.name for path in folder.glob(f"{_STEP}*")}
-    digits = [name.removeprefix(_STEP) for name in names]
+    digits = [path.name.removeprefix(_STEP) for path in folder.glob(f"{_STEP}*")]
     steps = {int(step) for step in digits if step.isdecimal()}
-    return sorted(step for step in steps if path_of(folder, step).name in names)
+    return sorted(step for step in steps if path_of(folder, step).exists())
 
 
 def save(
@@ -250,9 +249,11 @@ def verify(checkpoint: Path) -> list[str]:
         if (name := path_of(checkpoint, manifest["step"]).name) != checkpoint.name:
             return [f"{place}: belongs to {name}"]
         sums = {checkpoint / name: manifest["files"][name]["sha256"] for name in FILES}
-        return [
-            f"{place}: differs from its manifest" for place, digest in sums.items() if sha256(place) != digest
-        ]
+        faults = []
+        for place, digest in sums.items():
+            if sha256(place) != digest:
+                faults.append(f"{place}: differs from its manifest")
+        return faults
     except PermissionError as fault:
         raise RunFailed(
             f"{fault.filename}: cannot be read ({fault.strerror}); the checkpoint was left as it is, make it "
@@ -410,9 +411,7 @@ def versions() -> dict[str, str]:
     """Versions of libraries, and what else decides how numbers are rounded, by name."""
     # Asking for the devices of a run that uses none would start them.
     used = torch.cuda.is_initialized()
-    devices = (
-        [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())] if used else []
-    )
+    devices = map(torch.cuda.get_device_name, range(torch.cuda.device_count() if used else 0))
     return {
         "embedrun": embedrun.__version__,
         "python": platform.python_version(),

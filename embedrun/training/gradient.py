@@ -4,10 +4,9 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from embedrun.batch import Batch, Tokens
 from embedrun.config import AdapterConfig, TrainingConfig
@@ -18,13 +17,10 @@ from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.training.processes import Processes
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 _log = logging.getLogger("embedrun")
 
 
-def compiled(model: "PreTrainedModel") -> Callable[..., object]:
+def compiled(model: nn.Module) -> Callable[..., object]:
     """The forward pass of a model, compiled at its first call, for texts of any number and length.
 
     The gradient is that of the model itself but for rounding. Dropout still follows torch's random state and
@@ -45,16 +41,6 @@ def compiled(model: "PreTrainedModel") -> Callable[..., object]:
             ) from fault
 
     return explained
-
-
-@contextlib.contextmanager
-def using(model: "PreTrainedModel", forward: Callable[..., object]) -> Iterator[None]:
-    """Within it, the model computes by this forward pass."""
-    model.forward = forward  # of this model alone, before that of its class
-    try:
-        yield
-    finally:
-        del model.forward
 
 
 def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, processes: int) -> list[str]:
@@ -230,12 +216,19 @@ class Gradient:
             found |= dict(zip(views, each, strict=True))
         return found
 
-    def compiling(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
         """Inside, the backbone's compiled forward pass is used, where that is asked for."""
         # Once dropout follows seeds, as it does after memory ran out, it cannot be compiled any more.
         if self._compiled is None or self._parts.seeded:
-            return contextlib.nullcontext()
-        return using(self._encoder.backbone.model, self._compiled)
+            yield
+            return
+        model = self._encoder.backbone.model
+        model.forward = self._compiled  # of this model alone, before that of its class
+        try:
+            yield
+        finally:
+            del model.forward
 
 
 def rows_of(batch: Batch) -> int:

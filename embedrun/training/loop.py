@@ -89,7 +89,8 @@ class Selection:
 
     def offer(self, step: int, value: float) -> bool:
         """Take a score into account; true where it is the best so far. The first of equal scores stays."""
-        if math.isnan(value) or not self._better(value):
+        sign = -1 if self.lowest else 1
+        if not sign * value > (-math.inf if self.best is None else sign * self.best):
             self.waited += 1
             return False
         self.best, self.step, self.waited = value, step, 0
@@ -102,11 +103,6 @@ class Selection:
     def load_state(self, state: Plain) -> None:
         """Resume from what a checkpoint kept."""
         self.best, self.step, self.waited = state["value"], state["step"], state["waited"]
-
-    def _better(self, value: float) -> bool:
-        if self.best is None:
-            return True
-        return value < self.best if self.lowest else value > self.best
 
 
 _log = logging.getLogger("embedrun")
@@ -170,14 +166,15 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
                 if step == 1:
                     with bar.paused():
                         parts.tell_first(values)
-            bar.reach(step, note + _best(parts.selection))
+            best = parts.selection.best
+            bar.reach(step, note if best is None else f"{note}  dev {best:.2f}")
             due, stopping = is_scored(step), parts.processes.any(stop.asked is not None)
             if due or stopping or (training.save_every and step % training.save_every == 0):
                 with meter.paused(), bar.paused():
                     _score_and_save(parts, training, step, stop, due=due, stopping=stopping)
     if parts.processes.rank == 0:
-        best = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
-        checkpoint.load_weights(best, parts.stepper.trained)
+        path = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
+        checkpoint.load_weights(path, parts.stepper.trained)
     parts.stepper.trained.eval()
     return step
 
@@ -210,10 +207,6 @@ def scored(order: Order, training: TrainingConfig, steps: int) -> Callable[[int]
         return lambda step: step == steps or step in marks
     every = training.evaluate_every or steps
     return lambda step: step == steps or step % every == 0
-
-
-def _best(selection: Selection) -> str:
-    return "" if selection.best is None else f"  dev {selection.best:.2f}"
 
 
 def _score_and_save(

@@ -11,11 +11,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 
-def shuffled(rows: int, seed: int, epoch: int) -> np.ndarray:
-    """The rows of an epoch in random order, ``(rows,)``."""
-    return np.random.default_rng(np.random.SeedSequence([seed, epoch])).permutation(rows)
-
-
 def by_text(order: np.ndarray, texts: np.ndarray) -> np.ndarray:
     """Rows of one text next to each other, in their order; a text stands where its first row does.
 
@@ -264,7 +259,7 @@ def _made(order: Order, epoch: int) -> list[np.ndarray]:
 
 
 def _permuted(order: Order, epoch: int) -> np.ndarray:
-    rows = shuffled(order.rows, order.seed, epoch)  # (rows,)
+    rows = np.random.default_rng(np.random.SeedSequence([order.seed, epoch])).permutation(order.rows)
     if order.batching == "length_grouped":
         assert order.lengths is not None
         size = order.batch_size

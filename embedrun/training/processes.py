@@ -169,11 +169,6 @@ def meet(*, cuda: bool) -> None:
         distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=_PATIENCE)
 
 
-def compared(rows: int, size: int) -> str:
-    """What the losses compare with `size` processes: all rows of a batch, whatever their number."""
-    return f"{rows:,} rows over {size} processes, each anchor is compared with {rows - 1:,} others"
-
-
 @contextlib.contextmanager
 def _together() -> Iterator[None]:
     """Distinguish the loss of another process from a failure of this one."""

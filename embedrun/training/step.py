@@ -346,15 +346,10 @@ class Stepper:
         """Columns of all rows, and the teachers' vectors, on the device, ``(rows, ...)`` each."""
         device = self._compute.device
         columns = {name: sent(target, device) for name, target in batch.targets.items()}
-        return columns | self._processes.gather(self._lessons(batch), len(batch.rows))
-
-    def _lessons(self, batch: Batch) -> dict[str, Tensor]:
-        """The teachers' vectors of the own rows, ``(own, teachers, widest)`` each."""
         if self._teachers is None:
-            return {}
-        return {
-            f"{view}_teacher": sent(
-                self._teachers.vectors(batch.targets[f"{view}_identity"][batch.own]), self._compute.device
-            )
-            for view in self._taught
+            return columns
+        texts = {view: batch.targets[f"{view}_identity"][batch.own] for view in self._taught}  # (own,) each
+        vectors = {
+            f"{view}_teacher": sent(self._teachers.vectors(own), device) for view, own in texts.items()
         }
+        return columns | self._processes.gather(vectors, len(batch.rows))

@@ -151,7 +151,11 @@ def settle(
     folder: Path, codes: Mapping[int, int], relay: "Relay", run: Path | None, *, size: int, lost: str
 ) -> Outcome:
     """How the run ended, from the exit `codes` of failed ranks and the outcomes in the folder of the job."""
-    outcomes = _outcomes(folder)
+    # A killed process has said nothing.
+    outcomes = {
+        int(file.stem): Outcome(**json.loads(file.read_text(encoding="utf-8")))
+        for file in folder.glob("[0-9]*.json")
+    }
     first = outcomes[min(outcomes)] if outcomes else Outcome(error=lost, code=UNEXPECTED)
     if first.error is None:
         return first
@@ -166,12 +170,6 @@ def settle(
     if run is not None and 0 not in outcomes:
         _record(run, "interrupted", "interrupted")
     raise signals.fault(stopped_by)
-
-
-def _outcomes(folder: Path) -> dict[int, Outcome]:
-    """What the processes of a job have said of their end, by rank; a killed one has said nothing."""
-    files = folder.glob("[0-9]*.json")
-    return {int(file.stem): Outcome(**json.loads(file.read_text(encoding="utf-8"))) for file in files}
 
 
 def _failure(

@@ -111,7 +111,6 @@ def card_text(
 
 
 def _shown(scores: Mapping[str, float]) -> dict[str, float]:
-    """The scores without those of a suite that has too many; of such a one, its averages alone."""
     sizes = Counter(key.partition("/")[0] for key in scores)
     return {
         key: score
@@ -121,7 +120,6 @@ def _shown(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _scores(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
-    """The table of scores; those before training, which are of the same pooling, have a column."""
     if not scores:
         return ""
     columns = {before_training(pooling): baseline, "trained": scores} if baseline else {"value": scores}
@@ -130,12 +128,10 @@ def _scores(scores: Mapping[str, float], baseline: Mapping[str, float], pooling:
 
 
 def _section(heading: str, *parts: str) -> str:
-    """A heading and what there is below it; nothing where nothing is."""
     return "\n\n".join([heading, *filter(None, parts)]) if any(parts) else ""
 
 
 def _head(*, adapted: bool, **given: Any) -> str:
-    """The part that the hub reads."""
     from huggingface_hub import ModelCardData
 
     data = ModelCardData(
@@ -148,7 +144,6 @@ def _head(*, adapted: bool, **given: Any) -> str:
 
 
 def _eval_results(scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> "list[EvalResult]":
-    """The scores as the hub has them: by task, data set, and metric as sentence-transformers calls it."""
     from huggingface_hub import EvalResult
 
     results = []
@@ -180,7 +175,6 @@ def is_local(name: str) -> bool:
 
 
 def _about(settings: Plain, base_model: str | None, local: bool, dataset: str) -> str:
-    """What the model is: where it began, on what it was trained, how it makes a vector of a text."""
     sentences = ["A sentence-embedding model."]
     if dataset:
         sentences.append(f"Training started from {_origin(base_model, local)}, on {_line(dataset)}.")
@@ -200,7 +194,6 @@ def _origin(base_model: str | None, local: bool) -> str:
 
 
 def _use(folder: Path, settings: Plain, name: str) -> list[str]:
-    """How vectors are made of texts with each library, and what the other libraries do otherwise."""
     prompt = settings.get("prompt")
     plain = prompt is None or (folder / "config_sentence_transformers.json").is_file()
     texts = '["a sentence", "another one"]'
@@ -226,7 +219,6 @@ def _use(folder: Path, settings: Plain, name: str) -> list[str]:
 
 
 def _other_notes(folder: Path, settings: Plain) -> list[str]:
-    """What the other libraries cannot repeat, or need for it."""
     notes = []
     if settings.get("pooling") in NEAREST:
         pooling = settings["pooling"]

@@ -64,9 +64,6 @@ def write_model(
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
         prompt: around every text. sentence-transformers supports only what stands before a text.
         named: prompts that it puts before a text on request, by name.
-
-    Raises:
-        FileExistsError: if the folder holds anything.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -117,7 +114,6 @@ def _all_layers(folder: Path) -> Plain:
 
 
 def _list_modules(folder: Path, kinds: Sequence[str]) -> None:
-    """Write `modules.json`, and the folder of each module that has none."""
     modules = [
         {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"{_MODULES}.{kind}"}
         for i, kind in enumerate(kinds)
@@ -132,9 +128,6 @@ def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
 
     The repository is made where there is none, private unless `public`. One that is there stays as visible as
     it is; if that is public, and `public` is not asked for, nothing is uploaded.
-
-    Raises:
-        RunFailed: if the hub refuses it or does not answer (exit 3).
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
@@ -166,7 +159,6 @@ def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
 
 
 def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
-    """What sentence-transformers puts before texts; empty for nothing, and for what it has no words for."""
     if prompt is None:
         return {"prompts": dict(named), "default_prompt_name": None} if named else {}
     if prompt.after or prompt.text_edit is not None:
@@ -179,7 +171,6 @@ def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
 def _modules(
     folder: Path, config: "PreTrainedConfig", pooling: Pooling, layer: nn.Linear | None
 ) -> list[str]:
-    """Write the modules between token vectors and vector, and give their kinds in order."""
     kinds = ["Pooling"]
     dim, name, first_layer = config.hidden_size, NEAREST.get(pooling.name, pooling.name), pooling.first_layer
     if first_layer is not None:
@@ -216,7 +207,6 @@ def _dense(target: Path, weight: Tensor, bias: Tensor | None = None) -> None:
 
 
 def _module(target: Path, config: Plain, tensors: Mapping[str, Tensor] | None = None) -> None:
-    """Write the folder of a module of sentence-transformers."""
     target.mkdir()
     _json(target / "config.json", config)
     if tensors is not None:

@@ -167,7 +167,6 @@ def distribution(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -
 
 
 def _shares(axis: "Axes", values: np.ndarray, edges: np.ndarray, name: str, style: str) -> None:
-    """The share of the values in each bin, as solid bars or a dashed outline, and their mean as a line."""
     share = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)  # (bins,)
     mean, shade = float(values.mean()), "0.5" if style == "solid" else "black"
     fill = {"fill": True, "facecolor": "0.8"} if style == "solid" else {}
@@ -177,7 +176,6 @@ def _shares(axis: "Axes", values: np.ndarray, edges: np.ndarray, name: str, styl
 
 
 def _strips(axis: "Axes", values: np.ndarray, masks: list[np.ndarray], span: tuple[float, float]) -> None:
-    """A density for each mask, one above the other; the last is of all values."""
     grid = np.linspace(*span, 256)  # (points,)
     for index, mask in enumerate(masks):
         top = index + smooth(values[mask], grid)  # (points,)
@@ -253,9 +251,6 @@ def dropout_map(points: np.ndarray, sentences: Sequence[str], title: str, path: 
     """Dropout samples of at most six related sentences in the plane (ArcCSE Figure 1).
 
     `points` are from t-SNE, ``(sentences, draws, 2)``.
-
-    Raises:
-        ValueError: if there are more sentences than can be told apart.
     """
     if len(sentences) > len(_KINDS):
         raise ValueError(f"dropout_map: at most {len(_KINDS)} sentences, got {len(sentences)}")
@@ -351,7 +346,6 @@ def against(
 
 
 def _option_axis(axis: "Axes", labels: tuple[str, str], log: bool, order: Sequence[str] | None) -> None:
-    """The axis of an option's values, the labels and the legend; as `against`."""
     if order is not None:
         axis.set_xticks(range(len(order)), [plain(_short(text, _LONGEST_CHOICE)) for text in order])
         axis.set_xlim(-0.5, len(order) - 0.5)

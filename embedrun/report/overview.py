@@ -38,9 +38,6 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
     """Write the page over all runs in or below some folders.
 
     With `reload`, in seconds, the page loads itself again that often, for as long as it is written anew.
-
-    Raises:
-        ConfigError: if there is no run and none to wait for, or the page cannot be written.
     """
     listed = find(folders)
     if not listed.runs and reload is None:
@@ -98,10 +95,7 @@ def collect(listed: Found, place: Path) -> Plain:
 
 
 def _differing(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
-    """What tells runs apart, but for the seed, and their short names.
-
-    An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
-    """
+    # An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
     by_kind: dict[bool, list[int]] = {False: [], True: []}
     for place, run in enumerate(runs):
         by_kind[kind(run) == "evaluation"].append(place)
@@ -123,13 +117,11 @@ def _text(value: object) -> str:
 
 
 def _page(run: Path, place: Path) -> str | None:
-    """The address of a run's own page, relative to this one; None where it has none."""
     page = run / OWN_PAGE
     return f"./{quote(os.fsencode(os.path.relpath(page, place)))}" if page.is_file() else None
 
 
 def _row(run: RunFiles) -> Plain:
-    """What one run says of itself; numbers are None where they are not known."""
     with as_written(run.path, "a run directory as embedrun writes it", "restore its files"):
         metrics, speed = Metrics.read(run.path / "metrics.jsonl"), Speed.read(run.path / "speed.jsonl")
         devs = metrics.of("dev")
@@ -151,7 +143,6 @@ def _row(run: RunFiles) -> Plain:
 
 
 def _selecting(run: RunFiles) -> str | None:
-    """The key of the dev score that selects the checkpoint, where one is named."""
     return at(run.results, f"notes.{SELECTED_BY}") or at(run.config, "training.select_by")
 
 
@@ -160,7 +151,6 @@ def _score(key: str, value: float | None, **more: object) -> dict[str, object]:
 
 
 def _state(run: RunFiles) -> dict[str, str]:
-    """The state in a word, of which the style knows the colour, and what there is to add."""
     state = State.of(run.status)
     word, known, step = state.word, state.known, run.status.get("step")
     if is_killed(run):
@@ -177,7 +167,6 @@ def _state(run: RunFiles) -> dict[str, str]:
 
 
 def _main(run: RunFiles) -> dict[str, object] | None:
-    """The main score with both ends of its interval, and the score before training."""
     key, value = str(run.main.get("name")), number(run.main.get("value"))
     if value is None:
         return None
@@ -186,11 +175,6 @@ def _main(run: RunFiles) -> dict[str, object] | None:
 
 
 def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list[Plain]:
-    """Runs that are equal in everything but the seed, with mean and spread of their scores.
-
-    Of several runs of one seed only the last counts, for they measure nothing twice. Each run has the place
-    of its group as `group`.
-    """
     alike = _alike(runs)
     names = labels([runs[places[0]] for places in alike.values()], without=("seed",))
     groups = []
@@ -203,7 +187,6 @@ def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list
 
 
 def _alike(runs: Sequence[RunFiles]) -> dict[str, list[int]]:
-    """The places of runs of several seeds, by the hash of what they have in common."""
     places: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
         config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
@@ -213,10 +196,8 @@ def _alike(runs: Sequence[RunFiles]) -> dict[str, list[int]]:
 
 
 def _spreads(rows: Sequence[Plain]) -> Plain:
-    """Of each number of some runs: its mean, standard deviation and n, over seeds.
-
-    A run without a main score has not ended: its dev score is of another step than that of the others.
-    """
+    # A run without a main score has not ended: its dev score is of another step than that of the others. Of
+    # several runs of one seed only the last counts, for they measure nothing twice.
     ended = {row["seed"]: row for row in rows if row["main"]}
     main = _spread(row["main"] for row in ended.values())
     before = _spread({**row["main"], "value": row["main"]["before"]} for row in ended.values())
@@ -228,7 +209,6 @@ def _spreads(rows: Sequence[Plain]) -> Plain:
 
 
 def _spread(scores: Iterable[Plain]) -> dict[str, object] | None:
-    """Mean, standard deviation and n of one score; None where there is none, or where keys differ."""
     known = [score for score in scores if score["value"] is not None]
     spread = Spread.of([score["value"] for score in known])
     if spread is None or len({score["key"] for score in known}) != 1:
@@ -252,7 +232,6 @@ def _mark(rows: list) -> None:
 
 
 def _scores(row: Plain) -> tuple[dict[str, float], Ends]:
-    """The main score by seed; of one run also the ends of its interval over rows, where there is one."""
     if "scores" in row:
         return row["scores"], None
     main = row["main"]
@@ -260,7 +239,6 @@ def _scores(row: Plain) -> tuple[dict[str, float], Ends]:
 
 
 def _counted(rows: Sequence[Plain]) -> str:
-    """`3 runs: 2 finished, 1 running`."""
     states = Counter(str(row["state"]).partition(",")[0] for row in rows)
     counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
     return f"{len(rows):,} run{'s' if len(rows) != 1 else ''}: {counts}" if rows else "no run yet"

@@ -40,12 +40,7 @@ _PAGES = (".html", ".htm")
 
 
 def write(folder: Path, output: Path | None = None) -> Path:
-    """Write the page of a run, by default to `report.html` in the run directory, and return where it is.
-
-    Raises:
-        ConfigError: if the page cannot be written there.
-        DataError: if a small file of the run cannot be read.
-    """
+    """Write the page of a run, by default to `report.html` in the run directory, and return where it is."""
     from embedrun.report.pairs import scored_pairs
 
     run = RunFiles.read(folder)
@@ -58,11 +53,7 @@ def write(folder: Path, output: Path | None = None) -> Path:
 
 
 def save(path: Path, text: str) -> None:
-    """Write a page in place of an older one.
-
-    Raises:
-        ConfigError: if it cannot be written there.
-    """
+    """Write a page in place of an older one."""
     try:
         publish(path, text.encode(), replace=True)
     except OSError as fault:
@@ -150,7 +141,6 @@ Entries = list[tuple[str, str]]
 
 
 def _text_at(tree: Plain, path: str, form: str = "{}") -> str:
-    """The value at a dotted path in words; empty where there is none."""
     return _filled(form, at(tree, path))
 
 
@@ -189,7 +179,6 @@ def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> 
 
 
 def _recipe(config: Plain) -> tuple[str, str, str]:
-    """Loss, backbone and training data of a configuration."""
     scratch = _text_at(config, "backbone.scratch", "from scratch: {0[layers]} layers, width {0[width]}")
     backbone = _text_at(config, "backbone.name") or scratch
     weights = {
@@ -226,7 +215,6 @@ def _time(results: Plain) -> str:
 
 
 def _unbroken(seconds: float) -> str:
-    """A duration with blanks at which no line of the page ends."""
     return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -260,7 +248,6 @@ class State:
 
 
 def _moment(text: object) -> str:
-    """A time of `status.json` in UTC, to the minute; unchanged where it is no time."""
     try:
         return f"{datetime.fromisoformat(str(text)).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError):
@@ -383,7 +370,6 @@ def panels(metrics: Metrics) -> list[Panel]:
 
 
 def _by_term(activity: Mapping[str, Points]) -> list[Plain]:
-    """A chart for each term, with all that is known of its comparisons."""
     shares: dict[str, dict[str, Points]] = {}
     for name, points in activity.items():
         word, _, term = name.partition("/")
@@ -396,7 +382,6 @@ def _alone(series: Mapping[str, Points]) -> list[Plain]:
 
 
 def _dev(key: str, points: Points) -> Plain:
-    """A dev score with its best step marked, the untrained model excepted."""
     trained = [(value, -step) for step, value in points if value is not None and step > 0]
     if not trained:
         return chart(key, {key: points})
@@ -442,7 +427,6 @@ def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -
 
 
 def _caption(stem: str) -> tuple[str, str]:
-    """What a plot shows, by the name of its file, and the set that it belongs to."""
     for ending, what in _PLOTS.items():
         if stem.endswith(ending):
             name = stem.removesuffix(ending)

@@ -136,7 +136,6 @@ def table(results: Plain) -> ScoreTable:
 
 
 def _cells(key: str, scores: dict[str, float], results: Plain) -> dict[str, str]:
-    """The cells of a score, by the columns of `HEADINGS`."""
     value, clean = score(key, scores[key]), _written(key, scores.get(key + CLEAN))
     baseline = numbers(results.get("baseline")).get(key)
     return {

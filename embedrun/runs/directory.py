@@ -46,11 +46,7 @@ _FIRST = ("run.log", "status.json", "overrides.yaml", CHOICES, "environment.json
 
 
 def check_name(name: str) -> str:
-    """The run name, if it can be a folder below `outputs/`.
-
-    Raises:
-        ConfigError: for anything that could leave that folder.
-    """
+    """The run name, if it can be a folder below `outputs/`."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             "name: expected up to 100 letters, digits, '.', '_' or '-', starting with a letter or digit, "
@@ -91,9 +87,6 @@ class Run:
 
         The hash is the first 6 hex digits of the config hash. A `directory` is used verbatim instead; it must
         not exist, unless a run was killed in it before it had begun and `again` is set.
-
-        Raises:
-            ConfigError: if the directory exists or cannot be made, or the name could leave `outputs/`.
         """
         if directory is None:
             parent = Path("outputs") / check_name(name)
@@ -186,7 +179,6 @@ class Run:
             self.release()
 
     def _locked(self) -> bool:
-        """Lock the directory; false if another process holds it."""
         for _ in range(_LOOKS):
             if take(self._lock):
                 return True
@@ -311,7 +303,6 @@ def _version(package: str) -> str | None:
 
 
 def _code() -> Plain | None:
-    """Commit of the checkout that this package runs from, and whether it has changes; None if it is none."""
     root = Path(__file__).resolve().parents[2]
 
     def git(*arguments: str) -> str:

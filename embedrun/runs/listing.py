@@ -97,11 +97,7 @@ class Wanted:
     columns: Sequence[str] = ()
 
     def of(self, runs: Sequence[RunFiles]) -> list[RunFiles]:
-        """The runs that are listed, in order.
-
-        Raises:
-            ConfigError: if no run has one of the columns.
-        """
+        """The runs that are listed, in order."""
         refuse_unknown(runs, [*self.where, *filter(None, [self.sort]), *self.columns], "embedrun runs")
         kept = [run for run in runs if all(cell(run, key) in values for key, values in self.where.items())]
         if self.sort:
@@ -117,7 +113,6 @@ _OF_ALL = ("name", "kind", "state", "started", "score")  # columns that every ru
 
 
 def _columns_of(run: RunFiles) -> Plain:
-    """Every column of a run: choices, scores by key, options, and `_OF_ALL`."""
     of_all = (run.config.get("name"), kind(run), run.state, run.status.get("started"), run.main.get("value"))
     return {**flattened(run.config), **run.scores, **run.choices, **dict(zip(_OF_ALL, of_all, strict=True))}
 
@@ -136,7 +131,6 @@ def refuse_unknown(runs: Sequence[RunFiles], keys: Sequence[str], command: str) 
 
 
 def _hint(key: str, known: Collection[str]) -> str:
-    """The column that may be meant, found as an option of training is: `seed` for `training.seed`."""
     near = (alike(key, known) or "").partition("=")[0]
     return f"; did you mean '{near}'?" if near in known else ""
 
@@ -177,7 +171,6 @@ def data(found: Found, wanted: Wanted) -> Plain:
 
 
 def _data_of(run: RunFiles, differing: Plain) -> Plain:
-    """What the list says of one run; `differing` are its options that other runs have not."""
     running = run.state == "running"
     return {
         "directory": str(run.path),
@@ -218,7 +211,6 @@ def table(found: Found, now: datetime, wanted: Wanted, width: int | None) -> str
 
 
 def _chosen(runs: Sequence[RunFiles], wanted: Wanted, width: int | None) -> str:
-    """The columns that the user named."""
     cells = [[str(run.path), *(cell(run, key) for key in wanted.columns)] for run in runs]
     values = [[value_of(run, key) for run in runs] for key in wanted.columns]
     right = [
@@ -230,7 +222,6 @@ def _chosen(runs: Sequence[RunFiles], wanted: Wanted, width: int | None) -> str:
 
 
 def _table(runs: Sequence[RunFiles], now: datetime, width: int | None) -> str:
-    """State, what differs, and main score."""
     differing = columns(runs)
     if all(run.choices.get("experiment") in (None, run.config.get("name")) for run in runs):
         differing.pop("experiment", None)  # a column of all lists already
@@ -267,7 +258,6 @@ _TAIL = 1 << 18  # bytes at the end of the metrics in which the last dev score i
 
 
 def _last_dev(path: Path) -> tuple[str | None, float | None, int | None]:
-    """Key, value and step of the last dev score of a trained model, of the first key that has one there."""
     last: tuple[str | None, float | None, int | None] = (None, None, None)
     try:
         with path.open("rb") as file:
@@ -286,10 +276,6 @@ _FRESH = 120  # seconds: a heartbeat of a run that says its steps is shown when 
 
 
 def _state(run: RunFiles, now: datetime) -> str:
-    """The recorded state; of a running run also how far it is, and the age of its heartbeat.
-
-    Where its process is gone, it was `killed`.
-    """
     if run.state != "running":
         return run.state or "no status yet"
     so_far, was_killed = progress(run), is_killed(run)
@@ -304,7 +290,6 @@ def _state(run: RunFiles, now: datetime) -> str:
 
 
 def _progress_words(so_far: Plain) -> list[str]:
-    """Step, time left and last dev score of a run that has a step; what is not known is left out."""
     words = [steps_text(so_far["step"], so_far["steps"])]
     if so_far["left"] is not None:
         words.append(f"{duration(so_far['left'])} left")
@@ -446,7 +431,6 @@ def _is_typed(option: str, typed: Collection[str]) -> bool:
 
 
 def _typed(runs: Sequence[RunFiles]) -> list[str]:
-    """The groups and options that were typed."""
     words = [override.lstrip("+~").partition("=")[0] for run in runs for override in run.overrides]
     return list(dict.fromkeys(words))
 

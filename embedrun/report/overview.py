@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from embedrun.console import decimals, number, numbers
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, as_written
 from embedrun.report.page import FILE as OWN_PAGE
@@ -70,28 +70,21 @@ def render(data: Plain, *, title: str, reload: float | None = None) -> str:
     )
 
 
-def collect(listed: Found, place: Path) -> Plain:
-    """The runs as JSON-compatible data, for a page in the folder `place`."""
-    runs = listed.runs
+def collect(listed: Found, folder: Path) -> Plain:
+    """The runs as JSON-compatible data, for a page in `folder`; one with a malformed file is only named."""
+    runs, rows, broken = [], [], list(listed.broken)
+    for run in listed.runs:
+        try:
+            rows.append(_row(run, folder))
+            runs.append(run)
+        except DataError as fault:
+            broken += fault.problems
     differing, names = _differing(runs)
     shown = list(differing)[:_COLUMNS]
-    rows = [
-        {
-            **_row(run),
-            "id": os.path.relpath(run.path, place),
-            "label": label,
-            "page": _page(run.path, place),
-            "values": [_text(differing[name][at]) for name in shown],
-        }
-        for at, (run, label) in enumerate(zip(runs, names, strict=True))
-    ]
-    return {
-        "columns": shown,
-        "more": list(differing)[_COLUMNS:],
-        "runs": rows,
-        "groups": _groups(runs, rows),
-        "broken": listed.broken,
-    }
+    for place, (row, label) in enumerate(zip(rows, names, strict=True)):
+        row |= {"label": label, "values": [_text(differing[name][place]) for name in shown]}
+    more = list(differing)[_COLUMNS:]
+    return {"columns": shown, "more": more, "runs": rows, "groups": _groups(runs, rows), "broken": broken}
 
 
 def _differing(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
@@ -121,15 +114,18 @@ def _page(run: Path, place: Path) -> str | None:
     return f"./{quote(os.fsencode(os.path.relpath(page, place)))}" if page.is_file() else None
 
 
-def _row(run: RunFiles) -> Plain:
+def _row(run: RunFiles, folder: Path) -> dict[str, Any]:
     with as_written(run.path, "a run directory as embedrun writes it", "restore its files"):
         metrics, speed = Metrics.read(run.path / "metrics.jsonl"), Speed.read(run.path / "speed.jsonl")
         devs = metrics.of("dev")
-        key = _selecting(run) or next(iter(devs), "")
+        selecting = at(run.results, f"notes.{SELECTED_BY}") or at(run.config, "training.select_by")
+        key = selecting or next(iter(devs), "")
         dev = devs.get(key, [])
         seconds = numbers(run.results.get("seconds") or run.status.get("seconds"))
         return {
             **_state(run),
+            "id": os.path.relpath(run.path, folder),
+            "page": _page(run.path, folder),
             "seed": _text(run.config.get("seed")),
             "main": _main(run),
             # Of the model, else the last.
@@ -140,10 +136,6 @@ def _row(run: RunFiles) -> Plain:
                 thinned(points, _POINTS) or None for points in (metrics.of("train").get("loss", []), dev)
             ],
         }
-
-
-def _selecting(run: RunFiles) -> str | None:
-    return at(run.results, f"notes.{SELECTED_BY}") or at(run.config, "training.select_by")
 
 
 def _score(key: str, value: float | None, **more: object) -> dict[str, object]:

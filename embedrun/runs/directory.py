@@ -63,11 +63,7 @@ def config_hash(config: Plain) -> str:
 class Run:
     """One run directory, locked; it must exist, so use `Run.create` or `Run.claim`.
 
-    `known` is the content of its `status.json`.
-
-    Raises:
-        ConfigError: if it cannot be written into.
-        EmbedrunError: exit 8, if another process is writing into it; nothing in it is changed.
+    `known` is the content of its `status.json`. One that another process is writing into is refused, exit 8.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,12 +102,7 @@ class Run:
 
     @classmethod
     def claim(cls, path: Path) -> "Run":
-        """The directory of an unfinished run, to resume; nothing in it is changed.
-
-        Raises:
-            EmbedrunError: exit 8, if another process is writing into it, or has finished it.
-            DataError: if its `status.json` cannot be read.
-        """
+        """The directory of an unfinished run, to resume; nothing in it is changed."""
         run = cls(path)
         try:
             run.known = dict(RunFiles(path).status)

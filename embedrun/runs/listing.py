@@ -118,7 +118,7 @@ def _columns_of(run: RunFiles) -> Plain:
 
 
 def value_of(run: RunFiles, key: str) -> object:
-    """What a run has in a column: a choice, an option, a score by key, or one of `_OF_ALL`; None for none."""
+    """What a run has in a column; None for none."""
     return _columns_of(run).get(key)
 
 
@@ -127,12 +127,9 @@ def refuse_unknown(runs: Sequence[RunFiles], keys: Sequence[str], command: str) 
     known = {key for run in runs for key in _columns_of(run)}
     if runs and (unknown := [key for key in dict.fromkeys(keys) if key not in known]):
         said = "no run here has a column of this name"
-        raise ConfigError([f"{command}: {key}: {said}{_hint(key, known)}" for key in unknown])
-
-
-def _hint(key: str, known: Collection[str]) -> str:
-    near = (alike(key, known) or "").partition("=")[0]
-    return f"; did you mean '{near}'?" if near in known else ""
+        near = {key: (alike(key, known) or "").partition("=")[0] for key in unknown}
+        hints = {key: f"; did you mean '{near[key]}'?" if near[key] in known else "" for key in unknown}
+        raise ConfigError([f"{command}: {key}: {said}{hints[key]}" for key in unknown])
 
 
 def cell(run: RunFiles, key: str) -> str:
@@ -267,7 +264,7 @@ def _last_dev(path: Path) -> tuple[str | None, float | None, int | None]:
         return last
     for row in json_rows(lines):
         name, value, step = row.get("name"), number(row.get("value")), row.get("step")
-        if row.get("split") == "dev" and step and value is not None and last[0] in (None, name):
+        if row.get("split") == "dev" and number(step) and value is not None and last[0] in (None, name):
             last = name, value, step
     return last
 

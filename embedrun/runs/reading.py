@@ -40,7 +40,9 @@ class RunFiles:
         """The files of one directory; if `strict`, the main four are read now, so that none fails later."""
         run = cls(path, strict)
         if strict:
-            _ = run.status, run.config, run.environment, run.results
+            _ = run.config, run.environment, run.results
+            if any(not isinstance(run.status.get(key), int | None) for key in ("step", "steps")):
+                raise DataError(f"{path / 'status.json'}: step and steps are to be whole numbers")
         return run
 
     @cached_property

@@ -31,8 +31,7 @@ _WIDTH = 60  # characters of a value that is shown
 def of(name: str, config: str | None = None) -> list[RunFiles]:
     """The runs below `outputs/<name>/`, the newest first; a file that cannot be read counts as empty.
 
-    With `config`, a config hash, only those whose directory names hold its first 6 digits; compare the whole
-    hash, `config_sha256`, where a run has come so far as to have it.
+    With `config`, a config hash, only those whose directory names hold its first 6 digits.
     """
     pattern = "*" if config is None else f"*-{config[:6]}*"
     return newest_first(RunFiles.read(path, strict=False) for path in (_OUTPUTS / name).glob(pattern))
@@ -313,10 +312,7 @@ def changes(names: Sequence[str]) -> str:
 
 
 def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:
-    """Add to `environment.json` that a run is resumed after `step` optimizer steps.
-
-    `differences` say, a line each, what is not as it was when the checkpoint was made.
-    """
+    """Add to `environment.json` that a run is resumed after `step` steps, and what is not as it was then."""
     environment = RunFiles.read(folder, strict=False).environment
     before = environment.get("resumed", [])
     entry = {"time": now(), "step": step, "differences": list(differences)}

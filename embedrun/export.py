@@ -173,19 +173,16 @@ def _modules(
 ) -> list[str]:
     kinds = ["Pooling"]
     dim, name, first_layer = config.hidden_size, NEAREST.get(pooling.name, pooling.name), pooling.first_layer
+    size = {"word_embedding_dimension": dim}
     if first_layer is not None:
         kinds.insert(0, "WeightedLayerPooling")
         weights = torch.zeros(config.num_hidden_layers + 1 - first_layer)  # (layers from the first on,)
         weights[0] += 1
         weights[-1] += 1  # the same one if the model has no other
-        says = {"layer_start": first_layer, "num_hidden_layers": config.num_hidden_layers}
-        _module(
-            folder / "1_WeightedLayerPooling",
-            {"word_embedding_dimension": dim, **says},
-            {"layer_weights": weights},
-        )
+        layers = {"layer_start": first_layer, "num_hidden_layers": config.num_hidden_layers}
+        _module(folder / "1_WeightedLayerPooling", {**size, **layers}, {"layer_weights": weights})
     modes = {key: name in names for key, names in _MODES.items()}
-    _module(folder / f"{len(kinds)}_Pooling", {"word_embedding_dimension": dim, **modes})
+    _module(folder / f"{len(kinds)}_Pooling", {**size, **modes})
     if name in _TWO_SIDE_BY_SIDE:
         half = torch.eye(dim) / 2  # (dim, dim)
         _dense(folder / "2_Dense", torch.cat([half, half], dim=1))

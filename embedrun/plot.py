@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
-    """Draw a plot, and say whether it was written; a failure is only a warning, since the table remains.
-
-    The folder of the plot is made if need be.
-    """
+    """Draw a plot, and say whether it was written; a failure is only a warning, since the table remains."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         drawn(path)
@@ -40,10 +37,7 @@ LINES = ("-", "--", ":", "-.")  # told apart without colour
 
 
 def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> "tuple[Figure, list[Axes]]":
-    """A figure and its axes, row by row; `size` is width and height in inches.
-
-    Axes below each other share their x axis.
-    """
+    """A figure and its axes, row by row; `size` is width and height in inches."""
     from matplotlib.figure import Figure  # no pyplot: it keeps figures alive and looks for a display
 
     figure = Figure(figsize=size, layout="constrained")
@@ -55,13 +49,9 @@ def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> 
 
 
 def legend_above(axis: "Axes", handles: "list[Artist] | None" = None, fontsize: str = "medium") -> None:
-    """A legend between the title and the axis, one line an entry, where no point or curve can be.
-
-    It explains `handles`; None: all of the axis that has a label.
-    """
-    given = {} if handles is None else {"handles": handles}
+    """A legend between the title and the axis, one line an entry, where no point or curve can be."""
     place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-    axis.legend(**given, **place, frameon=False, fontsize=fontsize)
+    axis.legend(handles=handles, **place, frameon=False, fontsize=fontsize)
 
 
 def plain(text: str) -> str:
@@ -301,11 +291,7 @@ _SIDE_BY_SIDE = 4  # choices whose names have room beside each other
 
 
 def history(points: Sequence[Point], metric: str, title: str, path: Path, *, lowest: bool = False) -> None:
-    """The score of each trial and the best so far.
-
-    `points` are the number of the trial, score, pruned or not; in the order of the numbers. `lowest` says
-    that a lower score is better.
-    """
+    """The score of each trial and the best so far; `points` are in the order of the trials' numbers."""
     figure, (axis,) = subplots(1, 1, (7, 4.2), title)
     _scatter(axis, points)
     finished = [(number, score) for number, score, pruned in points if not pruned]
@@ -332,9 +318,8 @@ def against(
 ) -> None:
     """The score of each trial by the value of one option.
 
-    `points` are value, score, pruned or not; `best` is value and score of the best trial; `labels` are the
-    name of the option and the key of the score. `log`: whether the axis of the values is logarithmic. `order`
-    has the values of a choice as they stand on the axis; None: the values are numbers.
+    `best` is value and score of the best trial; `labels` are the name of the option and the key of the score.
+    `order` has the values of a choice as they stand on the axis; None: the values are numbers.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
     place: dict[float | str, int] = {value: number for number, value in enumerate(order or ())}

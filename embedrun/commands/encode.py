@@ -153,10 +153,7 @@ Add = Callable[[Sequence[str], np.ndarray], None]  # writes texts and their vect
 
 @contextlib.contextmanager
 def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Add]:
-    """Yields what writes blocks into a file that gets its name when the block ends; a failure leaves nothing.
-
-    `path` ends in .npy or .parquet, which has the texts beside their vectors if `with_text`.
-    """
+    """Yields what writes blocks into a file that gets its name when the block ends, or leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as aside:
         block = _npy(aside, dim) if path.suffix.lower() == ".npy" else _parquet(aside, dim, with_text)

@@ -3,11 +3,11 @@
 import math
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,10 +41,8 @@ _FORM = "a prediction file with rows of gold and score, gold and predicted, or c
 class Predictions:
     """One prediction file.
 
-    Args:
-        kind: what its score is.
-        predicted: scores, classes, or 1 where the model is right, ``(rows,)``.
-        gold: human scores or true classes, ``(rows,)``; None where a row is right by itself.
+    `predicted` are scores, classes, or 1 where the model is right, ``(rows,)``; `gold` human scores or true
+    classes, ``(rows,)``, None where a row is right by itself.
     """
 
     kind: Kind
@@ -183,8 +181,8 @@ def _check_group(side: str, runs: Sequence[RunFiles]) -> None:
             f"embedrun runs: --diff: the {len(runs)} runs of {side} are to differ in nothing but the "
             f"seed, but differ in {some(differ, 3)}; name runs of one kind: --diff A1 A2 -- B1 B2"
         )
-    without = [str(run.path) for run in runs if _seed(run) is None]
-    if without and len(runs) > 1:  # two single runs need no seed
+    without = [str(run.path) for run in runs if _seed(run) is None and len(runs) > 1]
+    if without:  # two single runs need no seed
         raise ConfigError(f"embedrun runs: --diff: no seed is recorded in {', '.join(without)}")
 
 
@@ -221,14 +219,11 @@ def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Plain:
     is None. `draws` resamples are behind an interval, ten times as many swaps behind a p-value.
     """
     names = listing.labels([a, b])
-    values = {part: _unlike(part, [a], [b]) for part in _PARTS}
+    values = {part: _unlike(part, [a], [b]).items() for part in _PARTS}
     return {
         "a": _side(a, names[0]),
         "b": _side(b, names[1]),
-        **{
-            part: {key: {side: value for side, (value,) in sides.items()} for key, sides in unlike.items()}
-            for part, unlike in values.items()
-        },
+        **{part: {key: {side: of[side][0] for side in of} for key, of in values[part]} for part in _PARTS},
         "scores": [
             {"key": key, "a": score, "b": b.scores[key], "difference": b.scores[key] - score}
             for key, score in a.scores.items()
@@ -329,25 +324,15 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
             entries.append(_entry(key, a.figure, b.figure, drawn[name].judged()))
             bar.reach(done)
     if pairs.keys() >= set(STS_SETS):
-        entries.append(
-            _average_entry([pairs[name][1:] for name in STS_SETS], [drawn[name] for name in STS_SETS])
-        )
+        sides = zip(*(pairs[name][1:] for name in STS_SETS), strict=True)
+        a, b = (math.fsum(read.figure for read in side) / len(side) for side in sides)
+        entries.append(_entry(_AVERAGE, a, b, average([drawn[name] for name in STS_SETS]).judged()))
     return entries
 
 
-def _average_entry(pairs: Sequence[tuple[Predictions, Predictions]], drawn: Sequence[Differences]) -> Plain:
-    a, b = (math.fsum(read.figure for read in side) / len(side) for side in zip(*pairs, strict=True))
-    return _entry(_AVERAGE, a, b, average(drawn).judged())
-
-
 def _entry(key: str, a: float, b: float, comparison: Comparison) -> Plain:
-    numbers = {
-        "a": a,
-        "b": b,
-        **{name: getattr(comparison, name) for name in ("difference", "low", "high", "p")},
-    }
-    defined = {name: None if math.isnan(value) else value for name, value in numbers.items()}
-    return {"key": key, **defined, "rows": comparison.rows}
+    values = {"a": a, "b": b, **vars(comparison)}
+    return {"key": key, **{name: None if math.isnan(value) else value for name, value in values.items()}}
 
 
 def _scores_by_seed(group: Group) -> dict[str, dict[int, float]]:
@@ -399,29 +384,13 @@ def _run_cells(entry: Plain) -> list[str]:
 
 
 def _group_cells(entry: Plain) -> list[str]:
-    a, b = entry["a"], entry["b"]
-    spreads = (spread_text(entry["key"], side["mean"], side["sd"]) for side in (a, b))
-    return [*spreads, f"{a['n']}, {b['n']}"]
-
-
-class _Form(NamedTuple):
-    """What is said otherwise of two groups than of two runs."""
-
-    score: str  # headings of a comparison's first column and of the count behind it
-    counted: str
-    cells: Callable[[Plain], list[str]]  # A, B and the count
-    method: Callable[[Plain], str]
-    values: Callable[[Any], list[object]]  # of an option on one side
-    omitted: tuple[str, ...] = ()  # options that no table has
-
-
-_RUNS = _Form("score, from predictions", "rows", _run_cells, _over_rows, lambda value: [value])
-_GROUPS = _Form("score, mean ± sd", "n", _group_cells, _over_seeds, list, omitted=("seed",))
+    spreads = (spread_text(entry["key"], entry[side]["mean"], entry[side]["sd"]) for side in "ab")
+    return [*spreads, f"{entry['a']['n']}, {entry['b']['n']}"]
 
 
 def text(result: Plain) -> str:
     """What :func:`diff` or :func:`diff_groups` gives, as text."""
-    form = _GROUPS if "runs" in result["a"] else _RUNS
+    of_groups = "runs" in result["a"]
     compared_keys = {entry["key"] for entry in result["comparisons"]}
     notes = [
         *(
@@ -434,10 +403,10 @@ def text(result: Plain) -> str:
     ]
     parts = [
         wrapped("\n".join([*_side_lines("A", result["a"]), *_side_lines("B", result["b"])]), room(), " " * 5),
-        *(_unlike_table(part, result[part], form) for part in _PARTS),
+        *(_unlike_table(part, result[part], of_groups) for part in _PARTS),
         _scores([score for score in result.get("scores", []) if score["key"] not in compared_keys]),
-        _comparisons(result["comparisons"], form),
-        wrapped(form.method(result), room()),
+        _comparisons(result["comparisons"], of_groups),
+        wrapped((_over_seeds if of_groups else _over_rows)(result), room()),
         wrapped("\n".join(notes), room()),
     ]
     return clean("\n\n".join(filter(None, parts)))
@@ -456,11 +425,12 @@ def _values(values: Sequence[object]) -> str:
     return some(list(dict.fromkeys(as_text(value, _WIDTH) for value in values)), 6)
 
 
-def _unlike_table(part: str, unlike: Unlike, form: _Form) -> str:
+def _unlike_table(part: str, unlike: Unlike, of_groups: bool) -> str:
+    texts = _values if of_groups else lambda value: _values([value])
     cells = [
-        [key, *(_values(form.values(sides[side])) if side in sides else "-" for side in "ab")]
+        [key, *(texts(sides[side]) if side in sides else "-" for side in "ab")]
         for key, sides in unlike.items()
-        if key not in form.omitted
+        if not of_groups or key != "seed"
     ]
     return f"{part}:\n{fitted([['option', 'A', 'B'], *cells], room())}" if cells else f"{part}: no difference"
 
@@ -477,12 +447,14 @@ def _difference(entry: Plain) -> str:
     return score_text(entry["key"], entry["difference"], sign=True)
 
 
-def _comparisons(comparisons: Sequence[Plain], form: _Form) -> str:
+def _comparisons(comparisons: Sequence[Plain], of_groups: bool) -> str:
+    sides = _group_cells if of_groups else _run_cells
     cells = [
-        [entry["key"], *form.cells(entry), _difference(entry), _ends(entry), _p_text(entry["p"])]
+        [entry["key"], *sides(entry), _difference(entry), _ends(entry), _p_text(entry["p"])]
         for entry in comparisons
     ]
-    heading = [form.score, "A", "B", form.counted, "B - A", "95 % interval", "p"]
+    score, counted = ("score, mean ± sd", "n") if of_groups else ("score, from predictions", "rows")
+    heading = [score, "A", "B", counted, "B - A", "95 % interval", "p"]
     return fitted([heading, *cells], room(), right=range(1, 7)) if cells else ""
 
 

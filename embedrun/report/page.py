@@ -223,18 +223,11 @@ _STATES = ("finished", "running", "interrupted", "failed")
 
 @dataclass(frozen=True)
 class State:
-    """The state of the run.
-
-    Args:
-        word: `finished`, `running`, `interrupted` or `failed`; as the file has it for any other.
-        known: one of these four, else `unknown`.
-        times: `started 2026-01-01 12:00 UTC` and so on.
-        error: why it ended badly; empty where there is no more to say.
-    """
+    """The state of the run, as a `word`; `error` is empty where there is no more to say."""
 
     word: str
-    known: str
-    times: tuple[str, ...]
+    known: str  # of `_STATES`, else `unknown`
+    times: tuple[str, ...]  # `started 2026-01-01 12:00 UTC` and so on
     error: str
 
     @classmethod
@@ -270,11 +263,8 @@ def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequ
     could not read.
     """
     config = {key: value for key, value in run.config.items() if key != "schema"}
-    metrics, state, scores = (
-        Metrics.read(run.path / "metrics.jsonl"),
-        State.of(run.status),
-        table(run.results),
-    )
+    metrics, state = Metrics.read(run.path / "metrics.jsonl"), State.of(run.status)
+    scores = table(run.results)
     faults = f"metrics.jsonl: {metrics.faults:,} of its lines cannot be read"
     keys = {scored.name: scored.key for scored in predictions}
     command = "evaluate" if kind(run) == "evaluation" else "train"
@@ -318,8 +308,7 @@ _MOST_POINTS = 600  # of one line
 def chart(title: str, lines: Mapping[str, Points], **more: object) -> Plain:
     """A chart as the script `chart.js` draws it: `lines` are points by name, none without a value.
 
-    `more` may be a `note` beside the title, `shares`, if values between 0 and 1 are written in percent, and
-    `mark`, a point that is highlighted.
+    `more` may be a `note` beside the title, `shares`, if values are written in percent, and `mark`, a point.
     """
     drawn = [
         {"name": name, "points": thinned(points, _MOST_POINTS)}
@@ -413,8 +402,7 @@ def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -
     `keys` has, by set, the key of the score that the set's predictions give; the plots come in this order.
     `scores` is by key.
     """
-    plots = []
-    order = list(keys)
+    plots, order = [], list(keys)
     for path in folder.glob("[!.]*.png"):
         if path.name != _CURVES:
             caption, name = _caption(path.stem)

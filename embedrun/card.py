@@ -66,17 +66,13 @@ def card_text(
     """The model card, for `README.md`.
 
     Args:
-        folder: of the model; its `embedrun.json` is read, and what else says how it is used.
         base_model: hub id or folder of the model that training started from; None: none. Of a folder only
             the last part of its name is written.
-        dataset: what it was trained on, and `config_yaml` the resolved configuration; empty: not known.
+        dataset: what it was trained on; empty, as `config_yaml`, where that is not known.
         scores: by the key of `results.json`, ``"sts/avg/spearman"``; `baseline` are those before training.
         base_is_local: whether `base_model` is a folder; None: as its name looks.
-        citations: one line each, of the methods used; `bibtex` are entries of their papers.
         hub_ids: ids on the hub of evaluation data sets, by the name that the scores have.
-        license: identifier as the hub knows it; None: not stated.
         facts: sentences on the training, and `contamination` on evaluation rows that the model has seen.
-        repo_id: of the model on the hub; None: not known.
     """
     settings = _read(folder / "embedrun.json")
     local = is_local(base_model or "") if base_is_local is None else base_is_local
@@ -209,12 +205,9 @@ def _use(folder: Path, settings: Plain, name: str) -> list[str]:
         # A blank line would end the code, and what follows it would be read as Markdown and HTML.
         tick = _longer_than_any(prompt, 1)
         does = "Both libraries do it by themselves." if plain else _BY_HAND
-        edit = (
-            f" embedrun also edits the text before (`{settings['text_edit']}`)."
-            if settings.get("text_edit")
-            else ""
-        )
-        parts.append(f"Every text is put into the prompt {tick} {_line(prompt)} {tick}. {does}{edit}")
+        edit = settings.get("text_edit")
+        edited = f" embedrun also edits the text before (`{edit}`)." if edit else ""
+        parts.append(f"Every text is put into the prompt {tick} {_line(prompt)} {tick}. {does}{edited}")
     return [*parts, *_other_notes(folder, settings)]
 
 

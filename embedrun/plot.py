@@ -300,7 +300,7 @@ def history(points: Sequence[Point], metric: str, title: str, path: Path, *, low
         best = [*accumulate(scores, min if lowest else max)]
         x, y = [*numbers, points[-1][0]], [*best, best[-1]]
         axis.plot(x, y, drawstyle="steps-post", color="black", label="best so far")
-    _roomy(axis, _least(metric))
+    _roomy(axis, metric)
     axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # of MaxNLocator
     axis.set(xlabel="trial", ylabel=plain(metric))
     legend_above(axis)
@@ -325,12 +325,7 @@ def against(
     place: dict[float | str, int] = {value: number for number, value in enumerate(order or ())}
     _scatter(axis, [(place.get(value, value), score, pruned) for value, score, pruned in points])
     axis.plot(place.get(best[0], best[0]), best[1], label=f"best: {best[1]:.2f}", **_STAR)
-    _roomy(axis, _least(labels[1]))
-    _option_axis(axis, labels, log, order)
-    save(figure, path)
-
-
-def _option_axis(axis: "Axes", labels: tuple[str, str], log: bool, order: Sequence[str] | None) -> None:
+    _roomy(axis, labels[1])
     if order is not None:
         axis.set_xticks(range(len(order)), [plain(_short(text, _LONGEST_CHOICE)) for text in order])
         axis.set_xlim(-0.5, len(order) - 0.5)
@@ -340,16 +335,13 @@ def _option_axis(axis: "Axes", labels: tuple[str, str], log: bool, order: Sequen
         axis.set_xscale("log")
     axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]))
     legend_above(axis)
+    save(figure, path)
 
 
-def _least(key: str) -> float:
-    """The least height of an axis of scores where no interval is known: one point of what is × 100."""
-    return 1.0 if decimals(key) == 2 else 0.0
-
-
-def _roomy(axis: "Axes", height: float) -> None:
-    """Make the y axis at least so high, so that scores that are almost equal look so."""
+def _roomy(axis: "Axes", key: str) -> None:
+    """Have the y axis show one point of a score × 100 or more: scores that are almost equal look so."""
     low, high = axis.get_ylim()
+    height = 1.0 if decimals(key) == 2 else 0.0
     if high - low < height:
         axis.set_ylim((low + high - height) / 2, (low + high + height) / 2)
 

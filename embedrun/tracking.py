@@ -146,8 +146,7 @@ class Mirror:
     """A tracker outside of the run's own files, called in a thread of its own.
 
     It can neither raise into training nor delay any call but `wait`; whatever goes wrong is one warning,
-    which starts with `option`. `connect`, called in the thread, makes the tracker; `patience` is how many
-    seconds it may take to end.
+    which starts with `option`. `connect`, called in the thread, makes the tracker.
     """
 
     def __init__(
@@ -202,8 +201,6 @@ class Mirror:
 def reason(fault: BaseException) -> str:
     """One line without the secret that the message of a refused log-in might quote."""
     text = str(fault) if isinstance(fault, EmbedrunError) else f"{type(fault).__name__}: {fault}"
-    key = os.environ.get("WANDB_API_KEY")
-    text = text.replace(key, "***") if key else text
     return " ".join(masked(text).split())[:_LONGEST_REASON]
 
 

@@ -181,8 +181,8 @@ def _check_group(side: str, runs: Sequence[RunFiles]) -> None:
             f"embedrun runs: --diff: the {len(runs)} runs of {side} are to differ in nothing but the "
             f"seed, but differ in {some(differ, 3)}; name runs of one kind: --diff A1 A2 -- B1 B2"
         )
-    without = [str(run.path) for run in runs if _seed(run) is None and len(runs) > 1]
-    if without:  # two single runs need no seed
+    without = [str(run.path) for run in runs if _seed(run) is None]
+    if without and len(runs) > 1:  # two single runs need no seed
         raise ConfigError(f"embedrun runs: --diff: no seed is recorded in {', '.join(without)}")
 
 

@@ -257,11 +257,7 @@ def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
 
 
 def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequence[str] = ()) -> Plain:
-    """What the page of a run, finished or not, shows, by the names of its template.
-
-    `predictions` are those on sets of graded pairs, the most important first, and `remarks` what the caller
-    could not read.
-    """
+    """What the page of a run shows, by the names of its template; `remarks` say what could not be read."""
     config = {key: value for key, value in run.config.items() if key != "schema"}
     metrics, state = Metrics.read(run.path / "metrics.jsonl"), State.of(run.status)
     scores = table(run.results)
@@ -397,11 +393,7 @@ class Image(NamedTuple):
 
 
 def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -> list[Image]:
-    """The plots in a folder, which need not exist.
-
-    `keys` has, by set, the key of the score that the set's predictions give; the plots come in this order.
-    `scores` is by key.
-    """
+    """The plots in a folder, which need not exist, in the order of `keys`: the key of each set's score."""
     plots, order = [], list(keys)
     for path in folder.glob("[!.]*.png"):
         if path.name != _CURVES:

@@ -49,11 +49,7 @@ def find(folders: Sequence[Path]) -> Found:
 def below(
     folder: Path, *, without: Collection[str] = (), problem: Callable[[OSError], None] | None = None
 ) -> Iterator[Path]:
-    """The run directories in a folder and at most `_DEEPEST` folders below it.
-
-    Links, hidden folders and names in `without` are skipped. `problem` is called with why a folder cannot be
-    looked into.
-    """
+    """The run directories in a folder and at most `_DEEPEST` below it, without links and hidden folders."""
     for place, names, files in os.walk(folder, onerror=problem):
         is_run = any(mark in files for mark in MARKS)
         if is_run:
@@ -189,8 +185,7 @@ HEADINGS = {"training": "trainings", "evaluation": "evaluations", "trial": "tria
 def table(found: Found, now: datetime, wanted: Wanted, width: int | None) -> str:
     """The list as text: a line for each run, of at least one, and the names of further options that differ.
 
-    Trainings, evaluations and trials have a table each. The age of a heartbeat is counted from `now`, which
-    needs a time zone. `width` is that of `console.fitted`.
+    The age of a heartbeat is counted from `now`, which needs a time zone.
     """
     listed = wanted.of(found.runs)
     if not listed:
@@ -353,11 +348,7 @@ def choices(runs: Sequence[RunFiles]) -> Columns:
 
 
 def options(runs: Sequence[RunFiles]) -> Columns:
-    """The options that differ, whatever explains it; what a run has not written down yet is no difference.
-
-    Options of the evaluation come last, those that more runs have come first; else the order is that of the
-    configuration.
-    """
+    """The options that differ, whatever explains it; what a run has not written down yet is no difference."""
     configs = [_decisive(run.config) for run in runs]
     begun = [config for config in configs if config]
     keys = dict.fromkeys(key for config in configs for key in config)

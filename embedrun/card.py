@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from embedrun.console import before_training, clean, decimals, numbers, score_text
 from embedrun.export import NEAREST
@@ -74,11 +74,15 @@ def card_text(
         hub_ids: ids on the hub of evaluation data sets, by the name that the scores have.
         facts: sentences on the training, and `contamination` on evaluation rows that the model has seen.
     """
+    from huggingface_hub import ModelCardData
+
     settings = _read(folder / "embedrun.json")
     local = is_local(base_model or "") if base_is_local is None else base_is_local
     scores = _shown(scores)
-    head = _head(
-        adapted=(folder / _ADAPTER).is_file(),
+    head = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=[*_TAGS, *(["peft", "lora"] if (folder / _ADAPTER).is_file() else [])],
         base_model=None if local else base_model,
         license=license,
         datasets=list(dict.fromkeys(source.hub for source in sources if source.hub)) or None,
@@ -87,7 +91,7 @@ def card_text(
     )
     data = [[source.name, source.about, source.licence] for source in sources]
     parts = [
-        head,
+        f"---\n{head.to_yaml()}\n---",
         f"# {_line(title)}",
         _about(settings, base_model, local, dataset),
         _section("## Use", *_use(folder, settings, repo_id or "FOLDER")),
@@ -125,18 +129,6 @@ def _scores(scores: Mapping[str, float], baseline: Mapping[str, float], pooling:
 
 def _section(heading: str, *parts: str) -> str:
     return "\n\n".join([heading, *filter(None, parts)]) if any(parts) else ""
-
-
-def _head(*, adapted: bool, **given: Any) -> str:
-    from huggingface_hub import ModelCardData
-
-    data = ModelCardData(
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
-        tags=[*_TAGS, *(["peft", "lora"] if adapted else [])],
-        **given,
-    )
-    return f"---\n{data.to_yaml()}\n---"
 
 
 def _eval_results(scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> "list[EvalResult]":
@@ -233,7 +225,8 @@ def _other_notes(folder: Path, settings: Plain) -> list[str]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
     if not rows:
         return ""
-    lines = [head, ["---", *[align] * (len(head) - 1)], *([_cell(text) for text in row] for row in rows)]
+    lines = [head, ["---", *[align] * (len(head) - 1)]]
+    lines += [[_line(text).replace("|", "\\|") for text in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -257,7 +250,3 @@ def _longer_than_any(text: str, least: int) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _cell(text: str) -> str:
-    return _line(text).replace("|", "\\|")

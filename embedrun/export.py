@@ -1,7 +1,7 @@
 """A model folder that transformers and sentence-transformers load."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +92,13 @@ def write_model(
     if prompts := _prompts(prompt, named):
         _json(folder / "config_sentence_transformers.json", prompts)
     kinds = ["Transformer", *_modules(folder, model.config, pooling, layer)]
-    _list_modules(folder, [*kinds, "Normalize"] if normalize else kinds)
+    modules = [
+        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"{_MODULES}.{kind}"}
+        for i, kind in enumerate([*kinds, "Normalize"] if normalize else kinds)
+    ]
+    for module in modules:
+        (folder / module["path"]).mkdir(exist_ok=True)
+    _json(folder / "modules.json", modules)
     copy_mode(folder / "embedrun.json", folder.rglob("*"))
 
 
@@ -111,16 +117,6 @@ def _all_layers(folder: Path) -> Plain:
         return {"config_args": option}
     _json(path, json.loads(path.read_text(encoding="utf-8")) | option)
     return {}
-
-
-def _list_modules(folder: Path, kinds: Sequence[str]) -> None:
-    modules = [
-        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"{_MODULES}.{kind}"}
-        for i, kind in enumerate(kinds)
-    ]
-    for module in modules:
-        (folder / module["path"]).mkdir(exist_ok=True)
-    _json(folder / "modules.json", modules)
 
 
 def push(folder: Path, repo: str, *, token: str, public: bool) -> str:

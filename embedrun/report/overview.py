@@ -19,7 +19,7 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, as_written
 from embedrun.report.page import FILE as OWN_PAGE
-from embedrun.report.page import State, assets, island, save, template
+from embedrun.report.page import State, assets, save, template
 from embedrun.report.scores import Metrics, Speed, interval, thinned
 from embedrun.runs.directory import config_hash, now
 from embedrun.runs.listing import Columns, Found, columns, find, is_killed, kind, labels, steps_text
@@ -63,7 +63,7 @@ def render(data: Plain, *, title: str, reload: float | None = None) -> str:
     return template("overview.html.j2").render(
         title=title,
         counted=_counted(data["runs"]),
-        data=island({**data, "written": now(), "reload": reload}),
+        data={**data, "written": now(), "reload": reload},
         broken=data["broken"],
         points=_POINTS,
         **assets(["chart.js", "overview.js"], ["style.css", "overview.css"]),

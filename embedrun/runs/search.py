@@ -197,15 +197,11 @@ def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     if not runs:
         raise _none(word, kind)
     if folder is None and len(runs) > 1:
-        raise _ambiguous(word, runs)
+        listed = [f"{run.path}  {run.state or 'no status'} {run.when[:16]}" for run in runs[:_LISTED]]
+        more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
+        problem = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
+        raise ConfigError("\n    ".join([problem, *listed, *more]))
     return runs[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
-
-
-def _ambiguous(word: str, runs: Sequence[RunFiles]) -> ConfigError:
-    listed = [f"{run.path}  {run.state or 'no status'} {run.when[:16]}" for run in runs[:_LISTED]]
-    more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
-    problem = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
-    return ConfigError("\n    ".join([problem, *listed, *more]))
 
 
 def _with_part(part: str) -> list[Path]:

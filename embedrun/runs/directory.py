@@ -46,11 +46,7 @@ _FIRST = ("run.log", "status.json", "overrides.yaml", CHOICES, "environment.json
 
 
 def check_name(name: str) -> str:
-    """The run name, if it can be a folder below `outputs/`.
-
-    Raises:
-        ConfigError: for anything that could leave that folder.
-    """
+    """The run name, if it can be a folder below `outputs/`."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             "name: expected up to 100 letters, digits, '.', '_' or '-', starting with a letter or digit, "
@@ -67,11 +63,7 @@ def config_hash(config: Plain) -> str:
 class Run:
     """One run directory, locked; it must exist, so use `Run.create` or `Run.claim`.
 
-    `known` is the content of its `status.json`.
-
-    Raises:
-        ConfigError: if it cannot be written into.
-        EmbedrunError: exit 8, if another process is writing into it; nothing in it is changed.
+    `known` is the content of its `status.json`. One that another process is writing into is refused, exit 8.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,9 +83,6 @@ class Run:
 
         The hash is the first 6 hex digits of the config hash. A `directory` is used verbatim instead; it must
         not exist, unless a run was killed in it before it had begun and `again` is set.
-
-        Raises:
-            ConfigError: if the directory exists or cannot be made, or the name could leave `outputs/`.
         """
         if directory is None:
             parent = Path("outputs") / check_name(name)
@@ -113,12 +102,7 @@ class Run:
 
     @classmethod
     def claim(cls, path: Path) -> "Run":
-        """The directory of an unfinished run, to resume; nothing in it is changed.
-
-        Raises:
-            EmbedrunError: exit 8, if another process is writing into it, or has finished it.
-            DataError: if its `status.json` cannot be read.
-        """
+        """The directory of an unfinished run, to resume; nothing in it is changed."""
         run = cls(path)
         try:
             run.known = dict(RunFiles(path).status)
@@ -186,7 +170,6 @@ class Run:
             self.release()
 
     def _locked(self) -> bool:
-        """Lock the directory; false if another process holds it."""
         for _ in range(_LOOKS):
             if take(self._lock):
                 return True
@@ -311,7 +294,6 @@ def _version(package: str) -> str | None:
 
 
 def _code() -> Plain | None:
-    """Commit of the checkout that this package runs from, and whether it has changes; None if it is none."""
     root = Path(__file__).resolve().parents[2]
 
     def git(*arguments: str) -> str:

@@ -221,7 +221,6 @@ def estimate(
 def _held_weights(
     size: Size, half: bool, dtype_bytes: int, adapter: AdapterConfig | None, adapted: Sequence[Linear]
 ) -> int:
-    """Bytes of all weights, with their copies in 16 bits and the matrices of an adapter."""
     weights = dtype_bytes * size.weights
     if adapter is not None and adapter.quantize is not None:
         scale = 1 + 4 / _SCALES if adapter.double_quantize else 4  # bytes a block
@@ -274,7 +273,6 @@ def price(
 
 
 def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int]:
-    """How many parameters an encoder has, and how many of them are trained."""
     head = size.width * (size.width + 1) if config.pooling.name == HEAD else 0
     if shape.adapter is not None:
         beside = adapter_weights(_adapted(size, shape.adapter), shape.adapter.r)
@@ -284,7 +282,6 @@ def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int
 
 
 def _adapted(size: Size, adapter: AdapterConfig | None) -> list[Linear]:
-    """The layers that an adapter stands beside."""
     if adapter is None:
         return []
     names = adapters.target_names([layer.name for layer in size.linear], adapter.targets)
@@ -292,7 +289,6 @@ def _adapted(size: Size, adapter: AdapterConfig | None) -> list[Linear]:
 
 
 def _teachers(teachers: Sequence[TeacherConfig]) -> tuple[int, list[str]]:
-    """How many weights these frozen encoders have, and the names of those whose size is not known."""
     weights, unknown = 0, []
     for teacher in teachers:
         shape = shape_of(BackboneConfig(name=teacher.name, revision=teacher.revision))

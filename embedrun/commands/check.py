@@ -135,7 +135,6 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
 
 
 def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) -> Iterator[list[str]]:
-    """The loss, what each of its terms compares, and what was `counted` of its rows."""
     from embedrun.experiment.losses import compared
 
     weights = {key: options.get("weight", 1.0) for key, options in plan.config.loss.terms.items()}
@@ -147,7 +146,6 @@ def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) 
 
 
 def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
-    """The rows of a step, of a comparison and of a pass."""
     from embedrun.estimate import at_a_time, processes_of
 
     most, accumulate, processes = (
@@ -179,7 +177,6 @@ def _backbone(config: BackboneConfig) -> str:
 
 
 def _selection(training: TrainingConfig, plan: "TrainPlan") -> Iterator[str]:
-    """What differs from the defaults of selection: the score, its direction, patience, further dev scores."""
     if training.select_by is not None or training.select_lowest:
         yield f"the {'lowest' if training.select_lowest else 'highest'} {training.select_by or 'Spearman'}"
     if training.patience is not None:
@@ -213,7 +210,6 @@ def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
 
 
 def _without_files(model: str, revision: str | None) -> Sequence[str]:
-    """Why a model cannot be loaded here."""
     from embedrun.backbone import files
 
     try:
@@ -288,7 +284,6 @@ def _every(training: TrainingConfig) -> str:
 
 
 def _scored(plan: "TrainPlan", divided: "Divided", store: Store) -> tuple[list[str], "Scored"]:
-    """Lines on contamination, and what there is to score."""
     from embedrun.estimate import Scored
     from embedrun.experiment import contamination, scoring
 

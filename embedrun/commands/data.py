@@ -195,7 +195,6 @@ def _audit(arguments: Namespace) -> None:
 
 
 def _splits(words: Sequence[tuple[str, str]]) -> list[tuple[DataSet, str]]:
-    """Each data set and split that is named; a `ConfigError` with every name that is none."""
     splits, problems = [], []
     for word, split in words:
         try:

@@ -136,7 +136,6 @@ def _may_not_change(key: str) -> str:
 
 
 def _outside(group: str, choice: object) -> list[str]:
-    """A problem for each choice that is a path out of its group's folder."""
     return [
         f"{group}={name}: leads out of the folder of its group; give a name without '..' and leading '/', "
         "and add your own files with --config-dir"

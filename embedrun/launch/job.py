@@ -267,7 +267,6 @@ def main() -> int:
 
 
 def _outcome(payload: Plain) -> Outcome:
-    """Do the job; whatever it raises becomes its outcome."""
     resumed, choices = payload["resumed"], payload["choices"]
     more = {} if resumed is None else {"resumed": Path(resumed)}
     more |= {} if choices is None else {"choices": choices}

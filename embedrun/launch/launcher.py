@@ -92,7 +92,6 @@ def _sweep(request: Request, name: str, configs: Sequence[Plain], work: "Work") 
 
 
 def _overrides(request: Request, name: str, configs: Sequence[Plain], folder: str) -> list[str]:
-    """What sets up a launcher of Hydra and its sweep over the numbers of the jobs."""
     about = [override for override in request.overrides if is_hydra(override) and not _OURS.match(override)]
     chosen = any(override.lstrip("+").startswith("hydra.launcher.n_jobs=") for override in about)
     if name == "joblib" and not chosen and _on_cuda(configs):
@@ -165,7 +164,6 @@ class Work:
 
 
 def _end_with(parent: int) -> None:
-    """Let a worker, which runs jobs, end with the process that started it."""
     # Ctrl-C and a closed terminal reach the workers, too, and all jobs would end with one.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -174,7 +172,6 @@ def _end_with(parent: int) -> None:
 
 
 def _outcome(folder: Path, number: int) -> Outcome | None:
-    """How a job has ended; None where it left no outcome."""
     file = folder / OUTCOME.format(number)
     return outcome_in(file) if file.is_file() else None
 

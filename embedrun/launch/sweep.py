@@ -56,7 +56,6 @@ class _Multirun:
         self._shared = set.intersection(*(set(job.overrides) for job in jobs))
 
     def check_places(self) -> None:
-        """Raise a `ConfigError` that names every run directory that is taken, or shared by several jobs."""
         places = [str(Path(job.directory).resolve()) for job in self._jobs if job.directory is not None]
         shared = (place for place, count in Counter(places).items() if count > 1)
         problems = [
@@ -72,7 +71,6 @@ class _Multirun:
             raise ConfigError(problems)
 
     def _taken(self) -> Iterator[Path]:
-        """The folders that exist and are of others, unless the jobs themselves resume what is in theirs."""
         if all(resumes(job.config) for job in self._jobs):
             return
         named = [Path(job.directory) for job in self._jobs if job.directory is not None]
@@ -97,7 +95,6 @@ class _Multirun:
             raise ConfigError(list(dict.fromkeys(problems)))
 
     def _is_own(self, place: Path) -> bool:
-        """Whether what exists there was left by these very jobs, or is empty."""
         if place.is_dir() and not any(place.iterdir()):
             return True
         if self._request.again:
@@ -106,12 +103,10 @@ class _Multirun:
         return self._parent is None or summary.is_of(place, self._request.command, self._hashes)
 
     def label(self, number: int) -> str:
-        """A job's number and the overrides that not all jobs share."""
         varied = [override for override in self._jobs[number].overrides if override not in self._shared]
         return f"job {number} ({' '.join(varied)})" if varied else f"job {number}"
 
     def run(self) -> int:
-        """Run what has not finished, report all, and return the exit code."""
         folder = self._parent or self._new_folder()
         # What a concurrent multirun does in this folder would be mistaken for the remains of an earlier one.
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +123,6 @@ class _Multirun:
         return new_folder(parent, f"{stamp}-{whole}")
 
     def _look_back(self) -> None:
-        """Find out what earlier attempts left of each job that can run."""
         from embedrun.experiment.data import Fingerprints  # numpy comes with it
 
         fingerprints, resumed = Fingerprints(), set()

@@ -56,12 +56,7 @@ def _plan(job: Composed) -> "TrainPlan":
 
 
 def check_sweep(request: Request) -> int:
-    """Check every job of a multirun, and print what the first would do; returns the exit code.
-
-    Raises:
-        ConfigError: with the faults of every job, each with its number.
-        DataError: if a model is here and faulty.
-    """
+    """Check every job of a multirun, and print what the first would do; returns the exit code."""
     from embedrun.experiment.notices import notices
 
     jobs: list[tuple[TrainPlan, tuple[str, ...]]] = []  # with the overrides
@@ -87,12 +82,7 @@ def check_sweep(request: Request) -> int:
 
 
 def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str:
-    """Print what a checked training configuration would do; returns what is not known of its validity.
-
-    Raises:
-        ConfigError: with every fault that the data shows, as far as it is here.
-        DataError: if the data or the model is here and faulty.
-    """
+    """Print what a checked training configuration would do; returns what is not known of its validity."""
     from embedrun.backbone.shape import shape_of, size_of
     from embedrun.dataset import views_of
     from embedrun.estimate import batches, cost, price, row_tokens
@@ -163,7 +153,7 @@ def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
 
 def _left_open(overrides: Sequence[str], folders: Iterable[Path]) -> Iterator[str]:
     """What papers leave open and the experiments chose, the first of which builds on the others."""
-    chosen = presets.left_open(presets.named(overrides), list(folders))
+    chosen = presets.left_open(presets.chosen(overrides, "experiment"), list(folders))
     for place, (name, choices) in enumerate(chosen.items()):
         yield ""
         yield f"left open by the paper, and chosen in {name}{', which it builds on' if place else ''}:"
@@ -248,12 +238,7 @@ class CheckedData:
 
     @classmethod
     def read(cls, plan: "TrainPlan") -> "CheckedData":
-        """The data of a checked configuration.
-
-        Raises:
-            ConfigError: if training would refuse to start with it.
-            DataError: if it is here and faulty.
-        """
+        """The data of a checked configuration; what training would refuse to start with is raised."""
         from embedrun.experiment import data
         from embedrun.experiment.losses import check_active
 

@@ -88,12 +88,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun data`.
-
-    Raises:
-        ConfigError: for a command line or names that cannot be meant.
-        DataError: if there is no store, or an action finds or meets a fault.
-    """
+    """Run `embedrun data`."""
     made = parser()
     if not argv or argv[0].startswith("-"):
         made.read(argv)  # which prints --help or refuses

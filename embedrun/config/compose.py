@@ -49,8 +49,8 @@ def composed(
     given = list(request.overrides if overrides is None else overrides)
     parsed = _parsed(given, request)
     _refuse(safety.override_problems(parsed, request.groups) or _choice_problems(parsed, request))
-    if request.config_dir is not None:
-        _refuse(safety.folder_problems(request.config_dir))
+    if request.config_dir is not None and (own := request.config_dir / "hydra").exists():
+        raise ConfigError(f"{own}: Hydra's own groups may not be added to; remove the folder")
     with started(request.config_dir) as folder:
         full = _compose(request, parsed, folder, strict)
         config, hydra = _unresolved(full)
@@ -69,11 +69,7 @@ def composed(
 
 
 def sweep(request: Request) -> list[list[str]]:
-    """The overrides of each job of a multirun, in Hydra's order: the last option varies fastest.
-
-    Raises:
-        ConfigError: for what is refused, and if there is no job.
-    """
+    """The overrides of each job of a multirun, in Hydra's order: the last option varies fastest."""
     parsed = _parsed(request.overrides, request)
     _refuse(safety.override_problems(parsed, request.groups))
     fixed = [override.input_line or "" for override in parsed if not override.is_sweep_override()]
@@ -191,9 +187,6 @@ def _compose(
     """What Hydra composes of the choices, and the values of options set in that, as Hydra does in the end.
 
     Jobs of a sweep and rows of a table differ in values alone, so that they share the composition.
-
-    Raises:
-        ConfigError: with what Hydra rejects.
     """
     from omegaconf import OmegaConf
 

@@ -26,10 +26,7 @@ from embedrun.store import hub
 def launch(request: Request) -> int:
     """Run every job that has not finished before; a failure stops no other. Returns 1 if any failed, else 0.
 
-    Raises:
-        ConfigError: if no job has a configuration that can run, or a place for the runs is taken.
-        EmbedrunError: exit 8, if another multirun is writing into the same folder.
-        KeyboardInterrupt: on a signal, once the running jobs have saved and ended; no other is started.
+    On a signal, the running jobs save and end, and no other is started.
     """
     if any(override.lstrip("+").startswith("hydra.run.dir=") for override in request.overrides):
         raise ConfigError("hydra.run.dir: names the directory of one run; with -m, give hydra.sweep.dir")
@@ -194,11 +191,7 @@ class _Multirun:
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed.
-
-    Raises:
-        ConfigError: if it cannot be made.
-    """
+    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed."""
     if why := unwritable(parent / name):
         raise ConfigError(f"{why}; go to another folder")
     for attempt in range(1, 10_000):

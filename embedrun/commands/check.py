@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from embedrun.config.safety import launcher_of
 from embedrun.console import clean, fitted, room, wrapped
 from embedrun.dataset import made_by, named
 from embedrun.errors import MISSING, ConfigError, DataError
-from embedrun.rows import Rows, drawn_of
+from embedrun.rows import drawn_of
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
@@ -27,11 +28,7 @@ _EXAMPLES = (
     "embedrun check +experiment=quickstart training.batch_size=64",
     "embedrun check +experiment=sweep_arccse_margin   # every job of a sweep",
 )
-
-
-def parser() -> ComposingParser:
-    """The parser of `embedrun check`."""
-    return ComposingParser("check", __doc__, _EXAMPLES, root="train")
+parser = partial(ComposingParser, "check", __doc__, _EXAMPLES, root="train")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -90,8 +87,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
     from embedrun.experiment.notices import notices, taken
     from embedrun.family import family_name
 
-    data, config, training = CheckedData.read(plan), plan.config, plan.config.training
-    train = data.train
+    data, dataset, config, training = CheckedData.read(plan), plan.dataset, plan.config, plan.config.training
+    train = data.divided and data.divided.train
     shape = shape_of(config.backbone)
     size = shape and size_of(shape.config)
     row, counted, warnings = None, {}, []
@@ -106,10 +103,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
         *price(config, plan.losses.passes, shape, size, batch=batch.usual, tokens=row),
         ["pooling", taken(config.pooling, shape and shape.declared)],
         *_loss_rows(plan, batch, counted),
-        [
-            "data set",
-            f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
-        ],
+        ["data set", f"{family_name(dataset)} ({dataset.form}: {', '.join(views_of(dataset))})"],
         *cost(config, batch, shape, size, data.scored),
         ["selected by", data.selected_by],
         *(["", text] for text in _selection(training, plan)),
@@ -118,7 +112,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
         *_step_rows(config, batch),
         ["teachers", ", ".join(teacher.name for teacher in training.teachers or ()) or "none"],
     ]
-    said = [*notices(config, overrides), *data.notes, *(f"warning: {warning}" for warning in warnings)]
+    own = [data.divided.said] if data.divided and data.divided.said else []
+    said = [*notices(config, overrides), *data.contamination, *own, *(f"warning: {one}" for one in warnings)]
     lines = [*_left_open(overrides, filter(None, [request.config_dir])), "", *said, ""]
     print("\n".join([fitted(rows, room()), *(wrapped(line, room()) for line in lines)]))
     return "" if training.batch_tokens is None else ", as far as is known without the lengths of all rows"
@@ -138,11 +133,8 @@ def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) 
 def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
     from embedrun.estimate import at_a_time, processes_of
 
-    most, accumulate, processes = (
-        "" if batch.exact else "at most ",
-        config.training.accumulate,
-        processes_of(config),
-    )
+    most, processes = "" if batch.exact else "at most ", processes_of(config)
+    accumulate = config.training.accumulate
     shared = f", shared by {processes} processes; each anchor is compared with all" if processes > 1 else ""
     return [
         ["rows a step", f"{most}{batch.most * accumulate} ({accumulate} x {batch.most})"],
@@ -224,17 +216,6 @@ class CheckedData:
     contamination: list[str]
     scored: "Scored | None" = None
     made: int | None = None
-
-    @property
-    def train(self) -> "Rows | None":
-        """The training rows, where all of them are here."""
-        return None if self.divided is None else self.divided.train
-
-    @property
-    def notes(self) -> list[str]:
-        """Lines on contamination, and on what selects where there is no dev split."""
-        said = "" if self.divided is None else self.divided.said
-        return [*self.contamination, *([said] if said else [])]
 
     @classmethod
     def read(cls, plan: "TrainPlan") -> "CheckedData":

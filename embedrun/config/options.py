@@ -25,25 +25,17 @@ def option(
     default: Any = REQUIRED,
     *,
     unit: str,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
     decides: Literal["what", "how", "where", "nothing"] = "what",
     training_only: bool = False,
+    **bounds: float,
 ) -> Any:
     """A dataclass field with its unit and range; `embedrun.config.check` holds values to them.
 
-    `decides` is a key of `DECIDES`; no option of a group decides more than the group itself. With
-    `training_only`, commands that do not train refuse any other value than the default.
+    `bounds` are `at_least`, `above`, `at_most` and `below`. `decides` is a key of `DECIDES`; no option of a
+    group decides more than the group itself. With `training_only`, commands that do not train refuse any
+    other value than the default.
     """
-    bounds = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
-    metadata = {
-        "unit": unit,
-        "bounds": {name: bound for name, bound in bounds.items() if bound is not None},
-        "decides": decides,
-        "training_only": training_only,
-    }
+    metadata = {"unit": unit, "bounds": bounds, "decides": decides, "training_only": training_only}
     return field(default=default, metadata=metadata)
 
 

@@ -240,13 +240,8 @@ def counts(results: Results) -> str:
     return ", ".join(f"{states.count(state)} {state}" for state in shown)
 
 
-_SEVERAL = (
-    "several seeds: tied where 0 is in the 95 % interval of the difference (paired t over the seeds, else "
-    "Welch's)"
-)
-_ONE = (
-    "one seed: tied where the other's score is in its 95 % interval over rows, which leaves out other seeds"
-)
+_SEVERAL = "several seeds: tied if 0 is in the difference's 95 % interval (paired t over seeds, else Welch's)"
+_ONE = "one seed: tied if the other's score is in its 95 % interval over rows, which leaves out other seeds"
 
 
 def verdict(results: Results, most: int | None = None) -> list[str]:

@@ -97,30 +97,11 @@ class RowTokens:
         """Tokens of a row over all passes, on average."""
         return float(self.lengths.sum(axis=0).mean())
 
-    @property
-    def sample(self) -> int:
-        """How many rows were sampled."""
-        return self.lengths.shape[1]
-
-    def lines(self, total: float) -> list[list[str]]:
-        """Table rows of the tokens of a run, `total` in all."""
-        how = "counted by the tokenizer" if self.measured else "estimated at 1.3 a word, without a tokenizer,"
-        return [
-            [
-                "tokens",
-                f"about {console.short(total)}: {self.mean:.0f} a row in all passes, padding not counted,",
-            ],
-            ["", f"{how} in {self.sample:,} of the rows"],
-        ]
-
 
 def row_tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
     """The tokens of a sample of the training rows, each text truncated as in training.
 
     A masked copy counts as the sentence that it is of. A `shape` or `size` of None is not known.
-
-    Raises:
-        DataError: if the backbone's tokenizer file is none.
     """
     config = plan.config
     tokenizer = shape.tokenizer if shape else None
@@ -138,19 +119,11 @@ def _filled(texts: Sequence[str], prompt: Prompt | None) -> Sequence[str]:
     return texts if prompt is None else [prompt.filled(text) for text in texts]
 
 
+@lru_cache(maxsize=4)
 def token_counter(tokenizer: Path | None) -> Count:
-    """Counts the tokens of each text by a `tokenizer.json`, those at its ends too; None: by their words.
-
-    Raises:
-        DataError: if the file is no tokenizer.
-    """
+    """Counts the tokens of each text by a `tokenizer.json`, those at its ends too; None: by their words."""
     if tokenizer is None:
         return lambda texts: [round(_PER_WORD * len(text.split())) + _ENDS for text in texts]
-    return _counter(tokenizer)
-
-
-@lru_cache(maxsize=4)
-def _counter(tokenizer: Path) -> Count:
     return counter(opened(tokenizer, "backbone.name"), ends=True)
 
 
@@ -221,7 +194,6 @@ def estimate(
 def _held_weights(
     size: Size, half: bool, dtype_bytes: int, adapter: AdapterConfig | None, adapted: Sequence[Linear]
 ) -> int:
-    """Bytes of all weights, with their copies in 16 bits and the matrices of an adapter."""
     weights = dtype_bytes * size.weights
     if adapter is not None and adapter.quantize is not None:
         scale = 1 + 4 / _SCALES if adapter.double_quantize else 4  # bytes a block
@@ -244,9 +216,6 @@ def price(
 
     `passes` are the views that go through the encoder, by key. `batch` is how many rows one usually has. A
     `shape`, `size` or `tokens` of None is not known; without `tokens` all texts are as long as they may be.
-
-    Raises:
-        ConfigError: for targets of an adapter that the model does not have.
     """
     if shape is None or size is None:
         return [["parameters", f"not known: no configuration of {config.backbone.name} on this machine"]]
@@ -274,7 +243,6 @@ def price(
 
 
 def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int]:
-    """How many parameters an encoder has, and how many of them are trained."""
     head = size.width * (size.width + 1) if config.pooling.name == HEAD else 0
     if shape.adapter is not None:
         beside = adapter_weights(_adapted(size, shape.adapter), shape.adapter.r)
@@ -284,7 +252,6 @@ def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int
 
 
 def _adapted(size: Size, adapter: AdapterConfig | None) -> list[Linear]:
-    """The layers that an adapter stands beside."""
     if adapter is None:
         return []
     names = adapters.target_names([layer.name for layer in size.linear], adapter.targets)
@@ -292,7 +259,6 @@ def _adapted(size: Size, adapter: AdapterConfig | None) -> list[Linear]:
 
 
 def _teachers(teachers: Sequence[TeacherConfig]) -> tuple[int, list[str]]:
-    """How many weights these frozen encoders have, and the names of those whose size is not known."""
     weights, unknown = 0, []
     for teacher in teachers:
         shape = shape_of(BackboneConfig(name=teacher.name, revision=teacher.revision))
@@ -335,7 +301,7 @@ def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: in
     """Tokens of a text on average, with its padding, in the largest of some batches, and that in words."""
     cuda = config.gpu.device == "cuda" or (config.gpu.device == "auto" and torch.cuda.is_available())
     flat = cuda and _unpadded(config, shape)
-    drawn = np.random.default_rng(0).integers(tokens.sample, size=(_DRAWN, rows))
+    drawn = np.random.default_rng(0).integers(tokens.lengths.shape[1], size=(_DRAWN, rows))
     lengths = tokens.lengths[:, drawn].swapaxes(0, 1).reshape(_DRAWN, -1)  # (drawn, passes * rows)
     computed = max(computed_tokens(each, "cuda" if cuda else "cpu", flat=flat) for each in lengths)
     return computed / lengths.shape[1], " on average" if flat else " on average, padding included,"
@@ -392,11 +358,6 @@ def batches(
     return Batches(most, usual, exact, count, tokens, order)
 
 
-def steps_of(config: TrainConfig, order: Order) -> int:
-    """Optimizer steps of a run."""
-    return order.steps(config.training.epochs, config.training.max_steps)
-
-
 def dev_scores(config: TrainConfig, order: Order, steps: int) -> int:
     """How often a run of so many steps is scored on dev, without the one before training."""
     training = config.training
@@ -407,12 +368,9 @@ def dev_scores(config: TrainConfig, order: Order, steps: int) -> int:
 
 @dataclass(frozen=True)
 class Scored:
-    """What a run scores.
+    """The distinct sentences that a run scores: those of `dev` select, or are of `training.dev_tasks`.
 
-    Args:
-        test: the distinct sentences of the evaluation tasks.
-        dev: those that select, and of `training.dev_tasks`.
-        beside: tasks whose work is not, or not only, to encode these; the rest of it is not counted.
+    `beside` are tasks whose work is not, or not only, to encode these; the rest of it is not counted.
     """
 
     test: Sequence[str]
@@ -452,9 +410,6 @@ class Scored:
 
         Attention between tokens is not included. `dev_scores` are those of a training run, in which the test
         sentences are encoded twice; None: an evaluation.
-
-        Raises:
-            DataError: if the model's tokenizer file is none.
         """
         trained = of(backbone.prompt) if backbone.prompt else shape.prompt
         prompt = in_use(trained, evaluation.prompt, evaluation.text_edit)
@@ -509,7 +464,7 @@ class Cost:
         """What training costs, as far as it is known: without the data, the steps of an option at most."""
         if batches.order is None:
             return cls(config.training.max_steps or 0)
-        steps = steps_of(config, batches.order)
+        steps = batches.order.steps(config.training.epochs, config.training.max_steps)
         cost = cls(steps, dev_scores(config, batches.order, steps))
         if batches.tokens is None:
             return cost
@@ -550,7 +505,9 @@ def cost(
     ]
     if tokens is None or known.tokens is None:
         return [*lines, ["tokens", "not known before the rows are made"]]
-    lines += tokens.lines(known.tokens)
+    how = "counted by the tokenizer" if tokens.measured else "estimated at 1.3 a word, without a tokenizer,"
+    run = f"about {console.short(known.tokens)}: {tokens.mean:.0f} a row in all passes, padding not counted,"
+    lines += [["tokens", run], ["", f"{how} in {tokens.lengths.shape[1]:,} of the rows"]]
     lines += [] if scored is None else scored.lines(known.dev_scores)
     return lines if known.operations is None else [*lines, *_time(config, known.operations, known.scoring)]
 
@@ -597,8 +554,7 @@ def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[
     per_second = f"{work / max(training, 1e-9):.2e}".replace("e+", "e")
     return [
         ["time, estimated", f"about {span(training)} for the steps{more}"],
-        ["", f"at {per_second} operations a second: a matrix product in {kind}, timed just now on"],
-        ["", "this machine; training reaches less, often half of it"],
+        ["", f"at {per_second} operations a second, as a matrix product in {kind} does now, or half of it"],
     ]
 
 

@@ -134,7 +134,6 @@ def _version(package: str) -> str | None:
 
 
 def _machine() -> Iterator[Finding]:
-    """System, processor, memory, threads, device."""
     yield Finding("system", "ok", platform.platform())
     cores = f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores available"
     cpuinfo = Path("/proc/cpuinfo")
@@ -162,7 +161,6 @@ def _machine() -> Iterator[Finding]:
 
 
 def _places(data_dir: str | None) -> Iterator[Finding]:
-    """Presets, folder of runs, data store (`data_dir`, where the user named it), models, hub."""
     from huggingface_hub import constants, get_session
 
     conf = presets.folder()

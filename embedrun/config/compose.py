@@ -49,8 +49,8 @@ def composed(
     given = list(request.overrides if overrides is None else overrides)
     parsed = _parsed(given, request)
     _refuse(safety.override_problems(parsed, request.groups) or _choice_problems(parsed, request))
-    if request.config_dir is not None:
-        _refuse(safety.folder_problems(request.config_dir))
+    if request.config_dir is not None and (own := request.config_dir / "hydra").exists():
+        raise ConfigError(f"{own}: Hydra's own groups may not be added to; remove the folder")
     with started(request.config_dir) as folder:
         full = _compose(request, parsed, folder, strict)
         config, hydra = _unresolved(full)
@@ -69,11 +69,7 @@ def composed(
 
 
 def sweep(request: Request) -> list[list[str]]:
-    """The overrides of each job of a multirun, in Hydra's order: the last option varies fastest.
-
-    Raises:
-        ConfigError: for what is refused, and if there is no job.
-    """
+    """The overrides of each job of a multirun, in Hydra's order: the last option varies fastest."""
     parsed = _parsed(request.overrides, request)
     _refuse(safety.override_problems(parsed, request.groups))
     fixed = [override.input_line or "" for override in parsed if not override.is_sweep_override()]
@@ -157,7 +153,6 @@ def _values(override: "Override") -> list[str]:
 
 
 def _choice_problems(parsed: Sequence["Override"], request: Request) -> list[str]:
-    """What is wrong with the choices of groups that Hydra would take for something else."""
     ours = presets.read(presets.folder(), request.root).choices
     return [problem for override in parsed for problem in _problems_of_choice(override, ours, request.groups)]
 
@@ -192,9 +187,6 @@ def _compose(
     """What Hydra composes of the choices, and the values of options set in that, as Hydra does in the end.
 
     Jobs of a sweep and rows of a table differ in values alone, so that they share the composition.
-
-    Raises:
-        ConfigError: with what Hydra rejects.
     """
     from omegaconf import OmegaConf
 
@@ -210,7 +202,6 @@ def _compose(
 
 
 def _is_value(override: "Override", groups: Collection[str]) -> bool:
-    """Whether an override sets an option, and neither chooses, deletes nor is about Hydra itself."""
     is_choice = override.key_or_group in groups and not isinstance(override.value(), dict)
     changes = not (override.is_add() or override.is_delete() or override.is_hydra_override())
     return changes and not is_choice and override.package is None
@@ -226,14 +217,12 @@ def _choices_composed(root: str, overrides: Sequence[str]) -> "DictConfig":
 
 @lru_cache(maxsize=256)
 def _compose_choices(folder: Path, root: str, *overrides: str) -> "DictConfig":
-    """The same of the presets in `folder`, where Hydra has been started."""
     from hydra import compose
 
     return compose(root, overrides=list(overrides), return_hydra_config=True)
 
 
 def _worded(fault: Exception, request: Request) -> str:
-    """What Hydra says, in our words, with the nearest spelling."""
     from hydra.errors import HydraException, MissingConfigException, OverrideParseException
     from omegaconf.errors import OmegaConfBaseException
 
@@ -290,7 +279,6 @@ def _names_tasks(config: Plain, overrides: Sequence[str], *, also: bool) -> bool
 
 
 def _unresolved(full: "DictConfig") -> tuple[Plain, Plain]:
-    """The configuration as plain data, and Hydra's own node, with interpolations as they are written."""
     from omegaconf import OmegaConf
 
     config: Any = OmegaConf.to_container(full, resolve=False)
@@ -298,7 +286,6 @@ def _unresolved(full: "DictConfig") -> tuple[Plain, Plain]:
 
 
 def _resolved(full: "DictConfig", job: int | None) -> Composed:
-    """The configuration without interpolations, and what its `hydra` node says of the run's place."""
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf, open_dict, read_write
     from omegaconf.errors import OmegaConfBaseException
@@ -324,7 +311,6 @@ def _resolved(full: "DictConfig", job: int | None) -> Composed:
 
 
 def _settings(hydra: "DictConfig", job: int | None) -> dict[str, Any]:
-    """What Hydra's own node sets of a `Composed`: mode, sweep and places."""
     plugins = {name: _plain(hydra[name]) for name in safety.PLUGINS}
     _refuse(safety.plugin_problems(plugins))
     place = str(hydra.run.dir if job is None else hydra.sweep.dir)

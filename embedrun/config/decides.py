@@ -79,7 +79,6 @@ def _kept(config: Plain, words: tuple[str, ...], group: str = "") -> dict[str, A
 
 
 def _without(options: Plain, former: Plain) -> Plain:
-    """The options without those that have the value which held before there were such."""
     return {key: value for key, value in options.items() if not (key in former and value == former[key])}
 
 

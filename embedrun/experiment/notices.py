@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, TrainConfig
-from embedrun.config.presets import named
+from embedrun.config.presets import chosen
 from embedrun.console import say_and_log
 from embedrun.pooling import HEAD, POOLINGS
 from embedrun.prompt import PLACE
@@ -130,5 +130,5 @@ def _lengths(config: TrainConfig | EvaluateConfig, declared: Declared) -> list[_
 def _decided(overrides: Sequence[str], options: Sequence[str]) -> str:
     """The override that gave an option its value, in brackets: the last of these, else the experiments'."""
     typed = [override for override in overrides if override.partition("=")[0].lstrip("+") in options]
-    by = typed[-1] if typed else ", ".join(f"+experiment={name}" for name in named(overrides))
+    by = typed[-1] if typed else ", ".join(f"+experiment={name}" for name in chosen(overrides, "experiment"))
     return by and f" ({by})"

@@ -83,10 +83,7 @@ def run_in_child(job: Job, file: Path, beside: Beside | None = None) -> Outcome:
     """Run a job in a process of its own, and return its outcome, which it writes into the file.
 
     A job that died without writing one has failed. Without `beside` it prints as this process does. It hears
-    no key of the terminal: signals are forwarded to it.
-
-    Raises:
-        KeyboardInterrupt: on a signal, once the job has saved and ended.
+    no key of the terminal: signals are forwarded to it, and raised here once it has saved and ended.
     """
     child = _start(job, file, beside)
     try:
@@ -267,7 +264,6 @@ def main() -> int:
 
 
 def _outcome(payload: Plain) -> Outcome:
-    """Do the job; whatever it raises becomes its outcome."""
     resumed, choices = payload["resumed"], payload["choices"]
     more = {} if resumed is None else {"resumed": Path(resumed)}
     more |= {} if choices is None else {"choices": choices}

@@ -26,10 +26,7 @@ from embedrun.store import hub
 def launch(request: Request) -> int:
     """Run every job that has not finished before; a failure stops no other. Returns 1 if any failed, else 0.
 
-    Raises:
-        ConfigError: if no job has a configuration that can run, or a place for the runs is taken.
-        EmbedrunError: exit 8, if another multirun is writing into the same folder.
-        KeyboardInterrupt: on a signal, once the running jobs have saved and ended; no other is started.
+    On a signal, the running jobs save and end, and no other is started.
     """
     if any(override.lstrip("+").startswith("hydra.run.dir=") for override in request.overrides):
         raise ConfigError("hydra.run.dir: names the directory of one run; with -m, give hydra.sweep.dir")
@@ -56,7 +53,6 @@ class _Multirun:
         self._shared = set.intersection(*(set(job.overrides) for job in jobs))
 
     def check_places(self) -> None:
-        """Raise a `ConfigError` that names every run directory that is taken, or shared by several jobs."""
         places = [str(Path(job.directory).resolve()) for job in self._jobs if job.directory is not None]
         shared = (place for place, count in Counter(places).items() if count > 1)
         problems = [
@@ -72,7 +68,6 @@ class _Multirun:
             raise ConfigError(problems)
 
     def _taken(self) -> Iterator[Path]:
-        """The folders that exist and are of others, unless the jobs themselves resume what is in theirs."""
         if all(resumes(job.config) for job in self._jobs):
             return
         named = [Path(job.directory) for job in self._jobs if job.directory is not None]
@@ -97,7 +92,6 @@ class _Multirun:
             raise ConfigError(list(dict.fromkeys(problems)))
 
     def _is_own(self, place: Path) -> bool:
-        """Whether what exists there was left by these very jobs, or is empty."""
         if place.is_dir() and not any(place.iterdir()):
             return True
         if self._request.again:
@@ -106,12 +100,10 @@ class _Multirun:
         return self._parent is None or summary.is_of(place, self._request.command, self._hashes)
 
     def label(self, number: int) -> str:
-        """A job's number and the overrides that not all jobs share."""
         varied = [override for override in self._jobs[number].overrides if override not in self._shared]
         return f"job {number} ({' '.join(varied)})" if varied else f"job {number}"
 
     def run(self) -> int:
-        """Run what has not finished, report all, and return the exit code."""
         folder = self._parent or self._new_folder()
         # What a concurrent multirun does in this folder would be mistaken for the remains of an earlier one.
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +120,6 @@ class _Multirun:
         return new_folder(parent, f"{stamp}-{whole}")
 
     def _look_back(self) -> None:
-        """Find out what earlier attempts left of each job that can run."""
         from embedrun.experiment.data import Fingerprints  # numpy comes with it
 
         fingerprints, resumed = Fingerprints(), set()
@@ -200,11 +191,7 @@ class _Multirun:
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed.
-
-    Raises:
-        ConfigError: if it cannot be made.
-    """
+    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed."""
     if why := unwritable(parent / name):
         raise ConfigError(f"{why}; go to another folder")
     for attempt in range(1, 10_000):

@@ -113,9 +113,6 @@ class Rows:
     1 neutral, 2 contradiction), ``category`` int64 (class of a classification task, from 0), ``group`` int64
     (number of the thing that several texts describe, from 0), ``hard_negatives`` int64 (how many of
     `negative_1`, `negative_2` and so on a row has; the texts behind these are empty).
-
-    Raises:
-        ValueError: if the columns do not fit the form or differ in length.
     """
 
     name: str  # of the data set, "stsb"
@@ -204,7 +201,6 @@ class Rows:
 
 
 def _used(table: "Dataset", places: dict[str, np.ndarray]) -> tuple[MappedTexts, dict[str, np.ndarray]]:
-    """The texts of a table that occur at some places, and their places among these."""
     occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
     for index in places.values():
         occurs[index] = True

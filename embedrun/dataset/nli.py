@@ -56,10 +56,6 @@ class Nli(OfStore):
             behind the contradiction, `negative_1`; `hard_negatives` is 1 and the text empty where a premise
             has none. `drawn`: half of those that there are, drawn once, stand in place of the contradiction.
             null: nothing.
-
-    Raises:
-        ValueError: if nothing is chosen, a kept label has no score, a triplet is given labels or scores, or
-            pairs are given `neutral`.
     """
 
     name = "nli"
@@ -158,7 +154,6 @@ class Nli(OfStore):
 
 
 def _first_neutral(files: list[str], store: Store) -> dict[str, str]:
-    """The first neutral hypothesis, in file order, of each premise that has one."""
     first: dict[str, str] = {}
     for premise, hypothesis, value in _labelled(files, store):
         if LABELS[value] == "neutral":
@@ -167,7 +162,6 @@ def _first_neutral(files: list[str], store: Store) -> dict[str, str]:
 
 
 def _labelled(files: list[str], store: Store) -> list[tuple[str, str, int]]:
-    """Premise, hypothesis and label of every row of some files."""
     return [row for file in files for row in zip(*store.typed(file, _PAIR).values(), strict=True)]
 
 

@@ -42,7 +42,6 @@ def mapped_if_large(paths: Sequence[Path], key: Plain, read: Callable[[], Rows])
 
 
 def _write(folder: Path, parts: Iterable[Rows], names: Sequence[str]) -> None:
-    """Write texts, numbers and notes of rows, part after part; at least one part there is."""
     import pyarrow as pa
 
     texts, skipped = [], []

@@ -102,9 +102,8 @@ def scored(low: float, high: float) -> dict[str, tuple[str, Rule]]:
 def require_published(store: Store, file: str, rows: int, labels: Sequence[object] = ()) -> None:
     """Hold the rows and the labels, if any, of a JSON Lines file against the numbers of `conf/hub.yaml`.
 
-    `embedrun data check` does so too, but nobody has to call it, and a part of a test set gives other scores
-    under the same name: with 20 of SUBJ's 5,000 subjective sentences, as in a copy that was long in use, a
-    classifier that always predicts the other class has an accuracy of 99.6.
+    A part of a test set gives other scores under the same name: with 20 of SUBJ's 5,000 subjective sentences,
+    as in a copy that was long in use, always predicting the other class has an accuracy of 99.6.
     """
     catalogue, path = _catalogue(), store.path(file)
     known = catalogue.files.get(file, StoreFile())
@@ -307,9 +306,6 @@ class Captions(OfStore):
     Args:
         set: which.
         split_of: whose division of Flickr30k; the others have no second one.
-
-    Raises:
-        ValueError: if there is no such set or no such division of it.
     """
 
     form = "text"
@@ -387,9 +383,6 @@ class Wiki1m(OfStore):
     Args:
         masking: options of :class:`~embedrun.dataset.masking.Masking`, `{}` for its defaults: the rows have
             the views masked_once and masked_twice, and the target `maskable`. null: they have not.
-
-    Raises:
-        ValueError: if `masking` has an unknown option or one out of range.
     """
 
     name = "wiki1m"

@@ -53,10 +53,6 @@ def divide(
 
     Returns:
         Row numbers by split, in the order of `SPLITS`, each ``(rows of the split,)``, int64 and sorted.
-
-    Raises:
-        DataError: if a split would be empty, or a share be missed by more than two percentage points and
-            more than one row.
     """
     rows = len(index)
     names = [name for name in SPLITS if name in shares]

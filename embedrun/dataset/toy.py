@@ -172,7 +172,6 @@ def _draw_count(rng: Generator) -> str:
 
 
 def _generalise(rng: Generator, scene: Scene) -> Scene:
-    """Up to three times, a slot takes its broader meaning or, if it may, says nothing."""
     for _ in range(_pick(rng, (1, 2, 3))):
         choices = [(slot, BROADER_OF[value]) for slot, value in scene.items() if value in BROADER_OF]
         choices += [(slot, None) for slot in OPTIONAL_SLOTS if scene[slot] is not None]
@@ -182,7 +181,6 @@ def _generalise(rng: Generator, scene: Scene) -> Scene:
 
 
 def _swap(rng: Generator, scene: Scene) -> Scene:
-    """Agent and patient change roles; in half of the cases with their numbers."""
     swapped = {**scene, "agent": scene["patient"], "patient": scene["agent"]}
     if _chance(rng, 0.5):
         return swapped
@@ -190,7 +188,6 @@ def _swap(rng: Generator, scene: Scene) -> Scene:
 
 
 def _alter(rng: Generator, scene: Scene) -> Scene:
-    """One to four filled slots, all different, take another value."""
     slots = [slot for slot in SLOTS if scene[slot] is not None]
     for _ in range(_pick(rng, (1, 2, 3, 4))):
         slot = slots.pop(_pick(rng, range(len(slots))))
@@ -316,9 +313,6 @@ class Toy:
         dev_rows: number of dev pairs, likewise.
         test_rows: number of test pairs, likewise.
         seed: of everything drawn, >= 0.
-
-    Raises:
-        ValueError: if a number is out of its range.
     """
 
     name = "toy"
@@ -374,10 +368,7 @@ class Toy:
 def _drawn(
     seed: int, sizes: tuple[int, ...], form: str
 ) -> tuple[list[tuple[Statement, ...]], list[tuple[str, ...]]]:
-    """Statements and texts, in view order, of each row of the last split of these sizes.
-
-    The splits before it are pairs. The texts of a row differ, and none is in a split before.
-    """
+    """Statements and texts of each row of the last split; its texts differ, and none is in a split before."""
     taken: set[str] = set()
     for count in range(1, len(sizes)):
         taken.update(*_drawn(seed, sizes[:count], "pair")[1])

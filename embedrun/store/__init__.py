@@ -82,13 +82,7 @@ class Store:
         return self.typed(relative, dict.fromkeys(columns, as_is))
 
     def typed(self, relative: str, rules: Mapping[str, Rule]) -> dict[str, list[Any]]:
-        """The columns, each value by the rule of its column; of plain text the one column is its lines.
-
-        Raises:
-            DataError: if the file is missing, damaged, not UTF-8 or has no row; if a column is missing; if a
-                row has not as many fields as the header, or is no JSON object with every field; or if a value
-                breaks its rule.
-        """
+        """The columns, each value by the rule of its column; of plain text the one column is its lines."""
         self._require(relative)
         path = self.path(relative)
         faults = LineFaults(path)
@@ -128,9 +122,8 @@ def _names(path: str, catalogue: Catalogue) -> set[str]:
 def verify(store: Store, entry: Plain, catalogue: Catalogue | None = None) -> list[str]:
     """Every fault of one file, one line each; empty for a whole file.
 
-    Checked are presence, packed bytes, SHA-256 and rows. Where the checksum is wrong the content is still
-    read, since a faulty row says more than a checksum. A manifest can be made of a faulty file, such as the
-    SUBJ of 5,020 rows that was long in use, so the file is also held against the published counts.
+    Where the checksum is wrong the content is still read, since a faulty row says more. A manifest can be
+    made of a faulty file, such as the SUBJ of 5,020 rows that was long in use: hence the published counts.
     """
     name = entry["path"]
     if problems := store.missing([name]):

@@ -28,9 +28,8 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
     """The folder that `make` fills, made anew only where there is none of this kind and key.
 
     It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. Of several
-    processes that make it at a time, the folder of the first serves. Without a folder that can be written, it
-    is made in a temporary one, for this process. The key is plain data that decides the content; `what` it is
-    stands in messages and lists. An EmbedrunError (exit 5) where the disk is full.
+    processes that make it at a time, the folder of the first serves. The key is plain data that decides the
+    content; `what` it is stands in messages and lists.
     """
     name = f"{kind}-{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}"
     path = folder() / name
@@ -54,7 +53,6 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
 
 @cache
 def _writable(path: Path) -> Path:
-    """The folder, made where it is missing; else one that ends with this process."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
@@ -89,7 +87,6 @@ def _make(path: Path, make: Callable[[Path], None], what: str) -> None:
 
 @cache
 def _checked(path: Path, inode: int) -> bool:
-    """Whether the files of an entry are those that were written; a process reads them once."""
     try:
         files = read_json(path / _ENTRY)["files"]
         return all(_checksum(path / name) == checksum for name, checksum in files.items())

@@ -127,12 +127,9 @@ def published_problems(
     first: int,
     constant: Collection[str] = (),
 ) -> list[str]:
-    """Where a file differs from what is published of it.
+    """Where a file, whose first row has the number `first`, differs from what is published of it.
 
-    Args:
-        values: by column, each ``(rows,)``.
-        first: number of the first row.
-        constant: columns that the source does not have, and that are not checked.
+    `values` are by column, each ``(rows,)``; those that are `constant` the source does not have.
     """
     problems = [f"{path}: {rows} rows, {_PUBLISHED} {known.rows}"] if known.rows not in (None, rows) else []
     for column, expected in known.counts.items():

@@ -98,9 +98,6 @@ def blocks(
     to and raises; `hint` is what to do about a missing column.
 
     A `stream` of the `form` `TEXT` or `.jsonl` is read in place of a file; `path` stands in the messages.
-
-    Raises:
-        DataError: if the file cannot be read, has no record, or lacks a wanted column altogether.
     """
     form = form or kind(path) or TEXT
     is_empty = True
@@ -123,7 +120,6 @@ def blocks(
 
 
 def _require_columns(where: str, wanted: Sequence[str], header: Sequence[str], hint: str) -> None:
-    """Raise a DataError that names every missing column, the nearest one and all there are."""
     problems = [
         f"{where}: more than one column is named {name!r}"
         if name in header
@@ -166,7 +162,6 @@ def _delimited(
 
 
 def _open_delimited(path: Path, columns: Sequence[str], parse: Mapping[str, Any]) -> Any:
-    """Batches of the columns, as text."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -196,7 +191,6 @@ def _grouped(records: _Records, wanted: Sequence[str]) -> Iterator[Block]:
 
 
 def _lines(path: Path, stream: TextIO | None) -> Iterator[tuple[int, str]]:
-    """Lines without their ends, and their numbers from 1."""
     with stream or _open(path) as file:
         for number, line in enumerate(file, 1):
             yield number, line.removesuffix("\n").removesuffix("\r")
@@ -272,11 +266,7 @@ class Texts:
         return sum(1 for _ in self.read())
 
     def read(self) -> Iterator[str]:
-        """The texts, in order, without faulty ones, which are raised when all, or a thousand, are read.
-
-        Raises:
-            DataError: if a text is faulty, there is none, or reading fails midway.
-        """
+        """The texts, in order, without faulty ones, which are raised when all, or a thousand, are read."""
         path, is_empty = self.path or Path("standard input"), True
         faults, rule = LineFaults(path), any_text if self.allow_empty else sentence
         for columns, rows in self._blocks(path, faults):

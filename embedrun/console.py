@@ -286,9 +286,7 @@ def spread_text(key: str, mean: float | None, sd: float | None) -> str:
 
 def score(key: str, value: float | None, *, sign: str = "") -> str:
     """A score or, with the sign ``+``, a difference of scores, as a page has it; a dash for none."""
-    if value is None:
-        return "–"
-    return f"{value:{sign}z.{decimals(key)}f}".replace("-", _MINUS)
+    return "–" if value is None else score_text(key, value, sign=bool(sign)).replace("-", _MINUS)
 
 
 def before_training(pooling: object = None) -> str:

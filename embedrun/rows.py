@@ -154,7 +154,12 @@ class Rows:
         """The rows at `rows`, int, ``(kept,)``, in that order."""
         return replace(
             self,
-            texts={view: _part(column, rows) for view, column in self.texts.items()},
+            texts={
+                view: MappedTexts(column.table, column.places[rows])
+                if isinstance(column, MappedTexts)
+                else texts_at(column, rows)
+                for view, column in self.texts.items()
+            },
             targets={name: values[rows] for name, values in self.targets.items()},
             subset=[self.subset[place] for place in rows] if self.subset else [],
             kept=None,
@@ -173,8 +178,13 @@ class Rows:
         mapped = {view: column for view, column in columns.items() if isinstance(column, MappedTexts)}
         tables = {id(column.table): column.table for column in mapped.values()}
         if len(mapped) == len(columns) and len(tables) == 1:
-            places = {view: column.places for view, column in mapped.items()}
-            return _used(next(iter(tables.values())), places)
+            (table,) = tables.values()
+            occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
+            for column in mapped.values():
+                occurs[column.places] = True
+            number = np.cumsum(occurs, dtype=np.int32) - 1  # (texts of the table,)
+            places = {view: number[column.places] for view, column in mapped.items()}
+            return MappedTexts(table, np.flatnonzero(occurs)), places
         position: dict[str, int] = {}
         places = {
             view: np.array([position.setdefault(text, len(position)) for text in column], dtype=np.int64)
@@ -198,20 +208,6 @@ class Rows:
             digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
         _add_texts(digest, self.subset)
         return digest.hexdigest()
-
-
-def _used(table: "Dataset", places: dict[str, np.ndarray]) -> tuple[MappedTexts, dict[str, np.ndarray]]:
-    occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
-    for index in places.values():
-        occurs[index] = True
-    number = np.cumsum(occurs, dtype=np.int32) - 1  # (texts of the table,)
-    return MappedTexts(table, np.flatnonzero(occurs)), {view: number[at] for view, at in places.items()}
-
-
-def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:
-    if isinstance(texts, MappedTexts):
-        return MappedTexts(texts.table, texts.places[rows])
-    return texts_at(texts, rows)
 
 
 def drawn_of(rows: int, fraction: float) -> int:

@@ -60,11 +60,6 @@ class Masking:
         self.first, self.second, self.segments = first, second, segments
         self.least_words, self.kind = least_words, kind
 
-    @property
-    def needs_token(self) -> bool:
-        """Whether the copies hold a mask token."""
-        return self.kind == "mask"
-
     def usable(self, text: str) -> bool:
         """Whether the sentence has enough words."""
         return len(text.split()) >= self.least_words

@@ -1,7 +1,6 @@
 """SNLI and MultiNLI for training: labelled pairs, with scores of teachers too, or triplets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -140,7 +139,8 @@ class Nli(OfStore):
         texts = {view: [typed[field][row] for row in chosen] for view, field in fields.items()}
         targets = {}
         if self._neutral is not None:
-            first = _first_neutral(files[1:], store)
+            rows = reversed(_labelled(files[1:], store))  # the first in file order is the one that stays
+            first = {premise: text for premise, text, value in rows if LABELS[value] == "neutral"}
             neutral = [first.get(premise, "") for premise in texts["left"]]
             negative = texts.pop("negative")
             if self._neutral == "drawn":
@@ -151,14 +151,6 @@ class Nli(OfStore):
                 texts |= {"negative_1": negative, "negative_2": neutral}
                 targets["hard_negatives"] = np.array([1 + bool(text) for text in neutral], np.int64)
         return Rows(name=self.name, split=split, form=self.form, texts=texts, targets=targets)
-
-
-def _first_neutral(files: list[str], store: Store) -> dict[str, str]:
-    first: dict[str, str] = {}
-    for premise, hypothesis, value in _labelled(files, store):
-        if LABELS[value] == "neutral":
-            first.setdefault(premise, hypothesis)
-    return first
 
 
 def _labelled(files: list[str], store: Store) -> list[tuple[str, str, int]]:
@@ -196,17 +188,10 @@ class NliScored(OfStore):
 _SHARES = tuple(share / 10 for share in range(1, 10))
 
 
-@dataclass(frozen=True)
-class Merged:
-    """A whole annotation, without its texts."""
-
-    label: np.ndarray  # (rows,): 0 entailment, 1 neutral, 2 contradiction
-    score: np.ndarray  # (rows,): mean cosine of the teachers
-
-    def groups(self) -> dict[str, np.ndarray]:
-        """The scores by the name of their label; a label without rows is left out."""
-        groups = {name: self.score[self.label == code] for code, name in enumerate(LABELS)}
-        return {name: scores for name, scores in groups.items() if len(scores)}
+def grouped(label: np.ndarray, score: np.ndarray) -> dict[str, np.ndarray]:
+    """Scores by the name of their label, ``(rows,)`` each; a label without rows is left out."""
+    groups = {name: score[label == code] for code, name in enumerate(LABELS)}
+    return {name: scores for name, scores in groups.items() if len(scores)}
 
 
 def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, Plain]:

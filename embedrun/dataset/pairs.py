@@ -200,15 +200,12 @@ class OfUser:
         if place is None or (place.is_dir() and _shards(place, kinds)):
             return []
         option = "dataset.path" if split in self._source.from_path else f"dataset.{split}"
-        accepted = f"{', '.join(kinds)}, those of text also with .gz"
-        if place.is_dir():
-            return [f"{option}: the folder {str(place)!r} holds no file that ends in {accepted}"]
-        if kind(place) not in kinds:
+        if place.is_dir() or kind(place) not in kinds:
+            accepted = f"{', '.join(kinds)}, those of text also with .gz"
             return [f"{option}: {str(place)!r} must end in {accepted}, or be a folder of such files"]
-        if not place.is_file():
-            where = place.absolute().parent
-            return [f"{option}: no file {str(place)!r}{neighbour(place)} (looked in {where})"]
-        return []
+        where = place.absolute().parent
+        missing = f"{option}: no file {str(place)!r}{neighbour(place)} (looked in {where})"
+        return [] if place.is_file() else [missing]
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split, in file order; those that are held out are `ranked`."""

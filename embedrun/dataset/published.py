@@ -6,7 +6,7 @@ A split is one file, whose columns become those of rows.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -105,7 +105,7 @@ def require_published(store: Store, file: str, rows: int, labels: Sequence[objec
     A part of a test set gives other scores under the same name: with 20 of SUBJ's 5,000 subjective sentences,
     as in a copy that was long in use, always predicting the other class has an accuracy of 99.6.
     """
-    catalogue, path = _catalogue(), store.path(file)
+    catalogue, path = Catalogue.read(), store.path(file)
     known = catalogue.files.get(file, StoreFile())
     problems = published_problems(path, known, rows, {"label": labels} if labels else {}, first=1)
     if known.rows not in (None, rows):
@@ -115,11 +115,6 @@ def require_published(store: Store, file: str, rows: int, labels: Sequence[objec
         )
     if problems:
         raise DataError(problems)
-
-
-@cache
-def _catalogue() -> Catalogue:
-    return Catalogue.read()
 
 
 class Stsb(OfStore):
@@ -406,15 +401,7 @@ class Wiki1m(OfStore):
 
 
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
-_SPLITS = {
-    "mr": ("train",),
-    "cr": ("train",),
-    "subj": ("train",),
-    "mpqa": ("train",),
-    "sst2": ("train", "dev", "test"),
-    "trec": ("train", "test"),
-    "mrpc": ("train", "test"),
-}
+_SPLITS = {"sst2": ("train", "dev", "test"), "trec": ("train", "test"), "mrpc": ("train", "test")}
 _CLASSES = {"trec": 6}  # the others have two
 _MAY_BE_EMPTY = ("cr", "mpqa")  # four texts and three, as SentEval gives them out; its counts include them
 
@@ -451,7 +438,7 @@ class Senteval(OfStore):
     def __init__(self, *, task: TaskName) -> None:
         self.name = task
         self.form = "pair" if task == "mrpc" else "text"
-        self.splits = _SPLITS[task]
+        self.splits = _SPLITS.get(task, ("train",))
         self.fields = ("sentence1", "sentence2") if task == "mrpc" else ("text",)
         self.text = any_text if task in _MAY_BE_EMPTY else sentence
         self.values = {"category": ("label", partial(category, classes=_CLASSES.get(task, 2)))}

@@ -329,8 +329,8 @@ class Toy:
         seed: int = 0,
     ) -> None:
         # The order matters: a split draws around the texts of those before it, and so depends on them.
-        self._sizes = {"test": test_rows, "dev": dev_rows, "train": train_rows}
-        for split, rows in self._sizes.items():
+        self.made = {"test": test_rows, "dev": dev_rows, "train": train_rows}
+        for split, rows in self.made.items():
             if not 0 < rows <= MOST:
                 raise ValueError(f"Toy: {split}_rows must be from 1 to {MOST}, got {rows}")
         if seed < 0:
@@ -338,11 +338,6 @@ class Toy:
         self.form = form
         self.targets = ("score", "label") if form == "pair" else ()
         self._seed = seed
-
-    @property
-    def made(self) -> Mapping[str, int]:
-        """How many rows each split has, known before they are made."""
-        return self._sizes
 
     def problems(self, split: str, store: Store | None = None) -> list[str]:
         """Never any: the rows are generated."""
@@ -353,7 +348,7 @@ class Toy:
         if split not in self.splits:
             raise ValueError(f"Toy: no split {split!r} (there are: {', '.join(self.splits)})")
         form = self.form if split == "train" else "pair"
-        sizes = list(self._sizes.values())[: list(self._sizes).index(split) + 1]
+        sizes = list(self.made.values())[: list(self.made).index(split) + 1]
         statements, texts = _drawn(self._seed, tuple(sizes), form)
         targets = {}
         if form == "pair":

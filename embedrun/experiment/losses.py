@@ -18,7 +18,7 @@ from embedrun import family
 from embedrun.config import Checker
 from embedrun.config.scale import upper_quarter
 from embedrun.console import say_and_log
-from embedrun.dataset import DataSet, has_own_scale, score_range_of, views_of
+from embedrun.dataset import DataSet, views_of
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
@@ -124,7 +124,7 @@ class _Planner:
 
     def __init__(self, checker: Checker, dataset: DataSet | None, teachers: int) -> None:
         self._checker, self._dataset, self._teachers = checker, dataset, teachers
-        self.losses = Losses(score_range=None if dataset is None else score_range_of(dataset))
+        self.losses = Losses(score_range=getattr(dataset, "score_range", None))
 
     def add(self, key: str, options: object) -> None:
         """Build a term, and note what is wrong with it."""
@@ -156,7 +156,7 @@ class _Planner:
     def _is_open(self, options: Plain) -> bool:
         """Whether the bound of the positives is asked for once the scores are read, to name their range."""
         is_given = options.get(_BOUND, ...) is not None
-        return not is_given and (self._dataset is None or has_own_scale(self._dataset))
+        return not is_given and (self._dataset is None or hasattr(self._dataset, "score_range"))
 
     def _ways(self, path: str, term: Term, views: object) -> dict[str, Pass] | None:
         """How the views of a term go through the encoder; None where its `views` are faulty."""

@@ -17,7 +17,7 @@ from embedrun.config.check import nearest
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, expanded, user_cache
 from embedrun.store.catalogue import Catalogue, published_problems
-from embedrun.store.columns import LineFaults, Rule, as_is, convert
+from embedrun.store.columns import LineFaults, Rule, convert
 from embedrun.store.read import KINDS, TEXT, blocks, kind, read_text, sha256
 
 __all__ = ["KINDS", "TEXT", "Store", "choose", "kind", "read_text", "sha256", "verify"]
@@ -79,7 +79,7 @@ class Store:
 
     def read(self, relative: str, columns: Sequence[str]) -> dict[str, list[Any]]:
         """The named columns of a packed file, which may have others, each ``(rows,)``; raises as `typed`."""
-        return self.typed(relative, dict.fromkeys(columns, as_is))
+        return self.typed(relative, dict.fromkeys(columns, lambda value: value))
 
     def typed(self, relative: str, rules: Mapping[str, Rule]) -> dict[str, list[Any]]:
         """The columns, each value by the rule of its column; of plain text the one column is its lines."""

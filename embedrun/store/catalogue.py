@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,6 @@ class DataSet:
     licence: str
     files: dict[str, StoreFile]
 
-    @property
-    def is_on_hub(self) -> bool:
-        """Whether a source of any of its files is known."""
-        return any(file.hub for file in self.files.values())
-
 
 @dataclass(frozen=True)
 class Catalogue:
@@ -91,6 +86,7 @@ class Catalogue:
     groups: dict[str, list[str]]
 
     @staticmethod
+    @cache
     def read(path: Path | None = None) -> "Catalogue":
         """The catalogue in a YAML file, by default ours; a ConfigError names every fault of the file."""
         path = path or presets.folder() / "hub.yaml"

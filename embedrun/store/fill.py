@@ -137,7 +137,7 @@ def _sources(names: Sequence[str], catalogue: Catalogue) -> dict[str, HubSource]
     if without := [name for name in chosen if every.keys().isdisjoint(chosen[name])]:
         raise DataError([f"{name}: {copy}" for name in without])
     for name, data_set in catalogue.data_sets.items():
-        if not data_set.is_on_hub and not data_set.files.keys().isdisjoint(paths):
+        if every.keys().isdisjoint(data_set.files) and not data_set.files.keys().isdisjoint(paths):
             say(f"warning: {name}: {copy}")
     return {path: every[path] for path in paths if path in every}
 
@@ -223,16 +223,11 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
             problems += fault.problems
     if problems:
         raise DataError(problems)
-    columns = _kept(columns, source.keep)
-    if not any(columns.values()):
-        raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
-    return columns
-
-
-def _kept(columns: dict[str, list[object]], keep: Mapping[str, list]) -> dict[str, list[object]]:
-    for name, accepted in keep.items():
+    for name, accepted in source.keep.items():
         fits = [value in accepted for value in columns[name]]  # (rows,)
         columns = {other: list(compress(values, fits)) for other, values in columns.items()}
+    if not any(columns.values()):
+        raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
     return columns
 
 
@@ -287,7 +282,6 @@ def listing(store: Store, catalogue: Catalogue) -> list[list[str]]:
         listed = [known[path]["rows"] for path in here if path in known]
         counted = f"{sum(listed):,}" if len(listed) == len(here) else "?"
         number = f"{len(here)} of {len(data_set.files)}"
-        table.append(
-            [name, number, counted if here else "-", "yes" if data_set.is_on_hub else "no", data_set.licence]
-        )
+        source = "yes" if any(file.hub for file in data_set.files.values()) else "no"
+        table.append([name, number, counted if here else "-", source, data_set.licence])
     return table

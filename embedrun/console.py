@@ -141,14 +141,8 @@ class Progress:
     """Progress of one long piece of work: a bar with rate and time left, or plain lines.
 
     A terminal gets one bar that is redrawn. Anything else gets a line every ten seconds and one at the end,
-    without control characters. `NO_COLOR` is honoured; `EMBEDRUN_QUIET=1` shows nothing.
-
-    Args:
-        label: what is going on, ``"train"``.
-        total: in units; `unit` is their name, ``"steps"``.
-        file: where to write; None for standard error.
-        brief: the bar of a terminal disappears at its end.
-        done: units that were done before; they do not count as speed.
+    without control characters. `NO_COLOR` is honoured; `EMBEDRUN_QUIET=1` shows nothing. A `brief` bar of a
+    terminal disappears at its end; units that were `done` before do not count as speed.
     """
 
     def __init__(

@@ -209,8 +209,7 @@ def build(
 ) -> Any:
     """An instance of the named class, or None where a fault was noted.
 
-    `kind` is `loss`, `dataset` or `evaluation`; `path` is where the options stand in the configuration;
-    `given` is what the run passes to a constructor that asks for it.
+    `path` is where the options stand; `given` is what the run passes to a constructor that asks for it.
     """
     given = given or {}
     known = names(kind)

@@ -60,12 +60,7 @@ _AT_ONCE = 8192  # texts that are read together
 
 
 class MappedTexts(Sequence[str]):
-    """Texts that stay on the disk: those at some places of a table of distinct texts.
-
-    Args:
-        table: with a column ``text``, no two alike, mapped from a file.
-        places: of each text in the table, int, ``(texts,)``.
-    """
+    """Texts that stay on the disk: those at `places`, int, ``(texts,)``, of a table of distinct texts."""
 
     def __init__(self, table: "Dataset", places: np.ndarray) -> None:
         self.table, self.places = table, places
@@ -170,10 +165,7 @@ class Rows:
         return chain.from_iterable(self.texts.values())
 
     def distinct(self, views: Sequence[str]) -> tuple[Sequence[str], dict[str, np.ndarray]]:
-        """The distinct texts of some views, and for each view the place of each row's text among them.
-
-        Places are int, ``(rows,)``.
-        """
+        """The distinct texts of some views, and by view the places of the rows' texts, int, ``(rows,)``."""
         columns = {view: self.texts[view] for view in views}
         mapped = {view: column for view, column in columns.items() if isinstance(column, MappedTexts)}
         tables = {id(column.table): column.table for column in mapped.values()}

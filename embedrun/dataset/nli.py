@@ -40,9 +40,8 @@ class Nli(OfStore):
     neutral out, which is the default here; triplets are in the form of SimCSE's supervised training file.
 
     Pairs come from `nli/<source>_train.jsonl.gz`, the whole training split, where the store has it, else from
-    `nli/<source>_train_sample.jsonl.gz`; `files` says which. Triplets come from `nli/triples.jsonl.gz`, their
-    neutral hypotheses from the pairs: of each premise the first in file order. With or without these, rows,
-    anchors and positives are the same.
+    `nli/<source>_train_sample.jsonl.gz`. Triplets come from `nli/triples.jsonl.gz`, their neutral hypotheses
+    from the pairs: of each premise the first in file order.
 
     Args:
         form: `pair` has the targets `score` and `label`, `triplet` has none.

@@ -166,8 +166,7 @@ class OfUser:
     """What pairs, texts and triplets of a user share.
 
     `train` is the layout of what `path` names, `held_out` that of dev and test files of their own; `accepted`
-    are the splits that `splits` may name. A ValueError has every fault of options that cannot be meant
-    together.
+    are the splits that `splits` may name.
     """
 
     name: str
@@ -280,8 +279,7 @@ def _skipped(faults: LineFaults) -> list[Skipped]:
 class Pairs(OfUser):
     """Sentence pairs with a score, an NLI label, both, or neither: then each is a text and its positive.
 
-    Every row is held against the rules below. By default a file with a faulty row is refused, and the message
-    names file, line, column and reason of the first 20.
+    Every row is held against these rules:
 
     - `text1`, `text2`: not empty.
     - `score`: a finite number on any scale, or on that of `score_range`; higher is more similar.

@@ -21,9 +21,8 @@ def prepared(paths: Sequence[Path], key: Plain, read: Callable[[], Iterable[Rows
     """The rows of files, read where they are not kept.
 
     What is kept is a table of the distinct texts, and for each row the places of its texts in it and its
-    targets. The names of the files may differ from those that they had then; `key` is what decides the rows
-    beside their bytes: name, split and form, the map of columns, the rules. `read` gives rows part after
-    part, without subsets; where it raises, nothing is kept. `what` they are is for the messages.
+    targets. `key` is what decides the rows beside the bytes of the files: name, split and form, the map of
+    columns, the rules. `read` gives rows part after part, without subsets.
     """
     files = [[kind(path), path.suffix.lower() == ".gz", sha256(path)] for path in paths]
     names = [str(path) for path in paths]

@@ -1,7 +1,4 @@
-"""Published data sets of the store: graded pairs, captions, issues, sentences, transfer tasks.
-
-A split is one file, whose columns become those of rows.
-"""
+"""Published data sets of the store: graded pairs, captions, issues, sentences, transfer tasks."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +22,6 @@ from embedrun.store.fill import mark
 
 _DTYPES = {"score": np.float64}  # of a target; the others are int64
 Values = Mapping[str, tuple[str, Rule]]
-BINARY: Values = {"score": ("label", partial(category, classes=2))}
 
 
 class OfStore:
@@ -173,7 +169,7 @@ class _Binary(OfStore):
     same gold rank, that correlation stays below 1 for every model whose cosines differ within a label.
     """
 
-    values = BINARY
+    values: Values = MappingProxyType({"score": ("label", partial(category, classes=2))})
     is_whole = True
 
 
@@ -373,7 +369,6 @@ class Wiki1m(OfStore):
     Source: the million sentences that Gao et al. 2021 (SimCSE), doi:10.18653/v1/2021.emnlp-main.552, drew
     from English Wikipedia; ArcCSE and RankCSE train on them. The sample, `wiki/wiki_sentences.txt.gz`,
     mixes some of these with other sentences of Wikipedia, among them contexts of QNLI's dev and test splits.
-    `files` says which of the two is read.
 
     Args:
         masking: options of :class:`~embedrun.dataset.masking.Masking`, `{}` for its defaults: the rows have

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from embedrun.console import say, size
-from embedrun.errors import DISK, EmbedrunError, is_full
+from embedrun.errors import is_full
 from embedrun.files import Plain, read_json, to_json, user_cache
 
 _ENTRY = "entry.json"
@@ -27,25 +27,15 @@ def folder() -> Path:
 def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> Path:
     """The folder that `make` fills, made anew only where there is none of this kind and key.
 
-    It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. Of several
-    processes that make it at a time, the folder of the first serves. The key is plain data that decides the
-    content; `what` it is stands in messages and lists.
+    It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. The key is
+    plain data that decides the content; `what` it is stands in messages and lists.
     """
     name = f"{kind}-{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}"
     path = folder() / name
-    try:
-        if not _is_whole(path):
-            path = _writable(folder()) / name
-        if not _is_whole(path):
-            _make(path, make, what)
-    except OSError as fault:
-        if not is_full(fault):
-            raise
-        raise EmbedrunError(
-            f"{folder()}: no room left on the disk for {what}; embedrun data clean removes what was prepared "
-            "before, and XDG_CACHE_HOME=DIR names another place",
-            exit_code=DISK,
-        ) from fault
+    if not _is_whole(path):
+        path = _writable(folder()) / name
+    if not _is_whole(path):
+        _make(path, make, what)
     with contextlib.suppress(OSError):  # an entry of somebody else can be read all the same
         os.utime(path / _ENTRY)
     return path

@@ -105,10 +105,7 @@ def _fetch(
 
 
 def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
-    """Download data sets from the hub, one at least, and convert them to the store layout, file by file.
-
-    An intact file is left as it is, so that an interrupted download can be resumed.
-    """
+    """Download data sets from the hub, one at least, and convert them; intact files stay."""
     if not names:
         raise ConfigError(f"{_GET}: name what to fetch, such as stsb or nli; or give --from FOLDER")
     sources = _sources(names, catalogue)

@@ -1,7 +1,6 @@
 """Raw records of TSV, CSV, JSON Lines, Parquet and text files, in blocks, with faults by row.
 
-CSV and TSV are read by Arrow with every column as text. The CSV builder of `datasets` is pandas, which fills
-short rows in silence; Arrow names them.
+The CSV builder of `datasets` is pandas, which fills short rows in silence; Arrow names them.
 """
 
 import contextlib
@@ -56,12 +55,6 @@ def sha256(path: Path) -> str:
     """As `files.sha256`; a DataError if the file cannot be read."""
     with _readable(path):
         return files.sha256(path)
-
-
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, unpacked if its name ends in `.gz`; a DataError if it cannot be read."""
-    with _readable(path), _open(path) as file:
-        return file.read()
 
 
 def _open(path: Path) -> TextIO:
@@ -260,10 +253,6 @@ class Texts:
             )
         if kind(self.path) == TEXT and self.field is not None:
             raise ConfigError(f"--field: a {TEXT} file has no fields, got {self.field!r}; leave it out")
-
-    def count(self) -> int:
-        """The number of texts, each looked at; raises as `read` does."""
-        return sum(1 for _ in self.read())
 
     def read(self) -> Iterator[str]:
         """The texts, in order, without faulty ones, which are raised when all, or a thousand, are read."""

@@ -216,11 +216,7 @@ def overview(root: str, width: int) -> str:
 
 
 def about(root: str, topic: str, width: int) -> str:
-    """A group, an option, or a member of an open family, as `loss.angle`, in full.
-
-    Raises:
-        ConfigError: if the command takes no such.
-    """
+    """A group, an option, or a member of an open family, as `loss.angle`, in full."""
     word = topic.partition("=")[0].lstrip("+~").replace("/", ".")
     group, _, rest = word.partition(".")
     groups = [*groups_of(root), *(["experiment"] if root == "train" else [])]
@@ -270,7 +266,6 @@ def _group(root: str, group: str, width: int) -> str:
 
 
 def _typed(option: Option, most: int) -> str:
-    """The option with its default, unless that takes more letters."""
     default = value(option.default)
     typed = f"{option.name}={default}"
     return option.name if default is None or " of them" in typed or len(typed) > most else typed
@@ -292,13 +287,11 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _line(name: str, text: str, column: int, width: int) -> str:
-    """A name, and what is said of it as far as the line takes it."""
     start = f"  {name.ljust(column)}  "
     return start + textwrap.shorten(text, max(width - len(start), 12), placeholder=" ...")
 
 
 def _values(hint: Any) -> list[str]:
-    """Every word that an option takes; empty where it takes a number, a text or a list, too."""
     if get_origin(hint) is Literal:
         return [str(word) for word in get_args(hint)]
     if get_origin(hint) in (Union, UnionType):
@@ -308,7 +301,6 @@ def _values(hint: Any) -> list[str]:
 
 
 def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
-    """The dataclasses in a type, with what stands before the names of their options."""
     if isinstance(hint, type) and is_dataclass(hint):
         yield hint, f"{where}."
     where += "[]" if get_origin(hint) is list else ""
@@ -317,7 +309,6 @@ def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
 
 
 def _arguments(node: ast.ClassDef, names: "_Names") -> Iterator[tuple[str, Any, Any]]:
-    """Name, type and default of the keyword-only arguments of a class's constructor."""
     methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
     for constructor in (method for method in methods if method.name == "__init__"):
         for argument, default in zip(constructor.args.kwonlyargs, constructor.args.kw_defaults, strict=True):

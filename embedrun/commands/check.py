@@ -12,7 +12,7 @@ from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
 from embedrun.console import clean, fitted, room, wrapped
-from embedrun.dataset import made_by, named
+from embedrun.dataset import named
 from embedrun.errors import MISSING, ConfigError, DataError
 from embedrun.rows import drawn_of
 from embedrun.store import Store, hub
@@ -225,7 +225,7 @@ class CheckedData:
 
         store, training = Store.find(plan.config.data_dir), plan.config.training
         problems = named.unreadable(data.read_splits(plan), store)
-        divided, made, rows = None, None, made_by(plan.dataset)
+        divided, made, rows = None, None, getattr(plan.dataset, "made", {})
         if sum(rows.values()) > _MADE:
             made = drawn_of(rows["train"], training.data_fraction)
             problems = [f"{plan.dataset.name} makes its rows when training starts, over {_MADE:,} here"]

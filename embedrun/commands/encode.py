@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     if given.prompt is not None and (fault := problem(given.prompt)):
         raise ConfigError(f"--prompt: {fault}")
     texts.check()
-    total = None if file is None else texts.count()  # before a model is loaded
+    total = None if file is None else sum(1 for _ in texts.read())  # before a model is loaded
     encoder = _load(given)
     started, done = time.monotonic(), 0
     bar = contextlib.nullcontext() if total is None else Progress("encode", total, "texts")

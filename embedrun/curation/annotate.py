@@ -27,7 +27,7 @@ from embedrun.curation.teachers import (
     similarities,
 )
 from embedrun.dataset import named
-from embedrun.dataset.nli import Merged, by_label
+from embedrun.dataset.nli import by_label, grouped
 from embedrun.errors import DataError
 from embedrun.experiment.plan import plan_dataset, refuse_training_gpu
 from embedrun.family import family_name
@@ -204,7 +204,7 @@ def merge(parts: Parts) -> None:
     }
     lines = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     publish(output / SCORED, packed(to_json_lines(lines)), replace=True)
-    groups = Merged(label, scores).groups()
+    groups = grouped(label, scores)
     folder.write(output / f"{BY_LABEL}.json", by_label(groups))
     with whole_file(output / f"{BY_LABEL}.png") as aside:
         plot.histogram(groups, "mean cosine of the teachers", "Scores by label", aside)

@@ -56,7 +56,6 @@ def data_split(word: str, split: str) -> tuple[DataSet, str]:
 
 
 def _is_complete(name: str) -> bool:
-    """Whether a data set's name is enough, and the package that it is of can be loaded."""
     try:
         return not _required(name)
     except family.Unloadable:
@@ -64,7 +63,6 @@ def _is_complete(name: str) -> bool:
 
 
 def _required(name: str) -> list[str]:
-    """The options of a data set that have no default."""
     parameters = inspect.signature(family.find("dataset", name)).parameters.values()
     return [item.name for item in parameters if item.default is inspect.Parameter.empty]
 

@@ -115,7 +115,7 @@ def _check_views(passes: Iterable[Pass], longest: int) -> None:
 
 
 def _mask(rows: Rows, encoder: Encoder) -> str:
-    if rows.masked is None or not rows.masked.needs_token:
+    if rows.masked is None or rows.masked.kind == "delete":
         return ""
     token = encoder.backbone.tokenizer.mask_token
     if token is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from embedrun.backbone.files import base_of, commit_of, locate
 from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
-from embedrun.dataset import DataSet, remark_on
+from embedrun.dataset import DataSet
 from embedrun.dataset.named import unreadable
 from embedrun.dataset.split import hold_out
 from embedrun.errors import ConfigError, DataError
@@ -237,7 +237,8 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
         train = every.drawn(fraction, plan.config.seed)
         dev = plan.dev.read("dev", store) if with_dev else None
         chosen = expected(plan) if dev is None else f"{dev.name} dev"
-        return Divided(every, train, dev, chosen, remark_on(plan.dataset, store))
+        remark = getattr(plan.dataset, "remark", lambda store: "")(store)
+        return Divided(every, train, dev, chosen, remark)
     seed = plan.config.dataset.get("split_seed", 42)
     held_out = hold_out(every, seed) if plan.holds_out else None
     train = (every if held_out is None else held_out.train).drawn(fraction, plan.config.seed)

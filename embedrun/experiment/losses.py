@@ -18,7 +18,7 @@ from embedrun import family
 from embedrun.config import Checker
 from embedrun.config.scale import upper_quarter
 from embedrun.console import say_and_log
-from embedrun.dataset import DataSet, has_own_scale, score_range_of, views_of
+from embedrun.dataset import DataSet, views_of
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
@@ -118,7 +118,7 @@ class _Planner:
 
     def __init__(self, checker: Checker, dataset: DataSet | None, teachers: int) -> None:
         self._checker, self._dataset, self._teachers = checker, dataset, teachers
-        self.losses = Losses(score_range=None if dataset is None else score_range_of(dataset))
+        self.losses = Losses(score_range=getattr(dataset, "score_range", None))
 
     def add(self, key: str, options: object) -> None:
         """Build a term, and note what is wrong with it."""
@@ -136,7 +136,7 @@ class _Planner:
         term_options = without(options, *_COMMON)
         is_given = term_options.get(_BOUND, ...) is not None
         # Asked for once the scores are read, to name their range.
-        is_open = not is_given and (self._dataset is None or has_own_scale(self._dataset))
+        is_open = not is_given and (self._dataset is None or hasattr(self._dataset, "score_range"))
         if is_open:
             term_options = without(term_options, _BOUND)
         # The counts alone, until the models are there.

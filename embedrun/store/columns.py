@@ -115,11 +115,6 @@ def category(value: object, *, classes: int) -> int:
     return value
 
 
-def as_is(value: object) -> object:
-    """The rule of a column that may hold anything."""
-    return value
-
-
 def convert(
     columns: Mapping[str, Sequence[object]],
     rules: Mapping[str, Rule],

@@ -146,14 +146,14 @@ def _github_issues(folder: Path, count: Callable[[Sequence[str]], list[int]] | N
 
 
 def _scores_by_label(folder: Path, path: Path) -> Counted:
-    from embedrun.dataset.nli import Merged, NliScored, by_label
+    from embedrun.dataset.nli import NliScored, by_label, grouped
 
     dataset = NliScored(path=str(folder)) if (folder / "nli_scored.jsonl.gz").is_file() else NliScored()
     store = Store(folder)
     if lacking := dataset.problems("train", store):
         return _lacks(lacking[0])
     rows = dataset.read("train", store)
-    groups = Merged(rows.targets["label"], rows.targets["score"]).groups()
+    groups = grouped(rows.targets["label"], rows.targets["score"])
     axis, title = "mean cosine of the teachers", "Scores by label"
     plot.write_plot(path, lambda path: plot.histogram(groups, axis, title, path))
     return Counted(by_label(groups), f"the rows of {dataset.name} in {folder}")

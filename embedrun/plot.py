@@ -4,7 +4,6 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import accumulate, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -27,8 +26,6 @@ def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
         drawn(path)
     except OSError as fault:
         say(f"no plot: {str(path)!r} cannot be written ({fault})")
-        with suppress(OSError):  # it is not there, or other plots are in it
-            path.parent.rmdir()
         return False
     return True
 

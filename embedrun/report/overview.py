@@ -31,7 +31,6 @@ _COLUMNS = 8  # choices and options in columns of their own
 _WIDTH = 60  # characters of a value
 _LONGEST = 300  # characters of an error
 EVERY = 10.0  # seconds between two versions of a page that is watched
-_SHARE = 0.1  # of the time is spent on writing it, at most
 
 
 def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -> None:
@@ -49,13 +48,10 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
 
 def watch(folders: Sequence[Path], path: Path) -> None:
     """Write the page again and again, until Ctrl-C; a page that is no longer written stops loading itself."""
-    wait = EVERY
     with contextlib.suppress(KeyboardInterrupt):
         while True:
-            time.sleep(wait)
-            began = time.monotonic()
-            write(folders, path, reload=wait)
-            wait = max(EVERY, (time.monotonic() - began) / _SHARE)
+            time.sleep(EVERY)
+            write(folders, path, reload=EVERY)
 
 
 def render(data: Plain, *, title: str, reload: float | None = None) -> str:

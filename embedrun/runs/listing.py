@@ -83,7 +83,6 @@ class Wanted:
 
     `where` has the values by column of which a run must have one. `sort` is a column, of scores the highest
     first; None: as they began. `limit` takes the first of a sorted list, else those that began last.
-    `columns` are shown instead of those that differ.
     """
 
     where: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -364,7 +363,7 @@ def labels(
 
     By default made of `columns(runs)`: the choices that were typed or that tell apart what those before them
     do not, the run's `name` in the same way, and at most four options; but those in `without`. `shown` are
-    other columns, which are all in it. A run that differs from none has its `name`.
+    other columns, which are all in it.
     """
     names = [_name(run) for run in runs]
     parts = _parts(runs, names, without) if shown is None else shown

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from embedrun import files
-from embedrun.console import clean
+from embedrun.console import clean, number
 from embedrun.errors import DataError
 from embedrun.files import Plain
 
@@ -41,8 +41,8 @@ class RunFiles:
         run = cls(path, strict)
         if strict:
             _ = run.config, run.environment, run.results
-            if any(not isinstance(run.status.get(key), int | None) for key in ("step", "steps")):
-                raise DataError(f"{path / 'status.json'}: step and steps are to be whole numbers")
+            if any(number(run.status.get(key, 0)) is None for key in ("step", "steps")):
+                raise DataError(f"{path / 'status.json'}: step and steps are to be numbers")
         return run
 
     @cached_property

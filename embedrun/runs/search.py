@@ -233,8 +233,7 @@ def _none(word: str, kind: Kind) -> DataError:
 def near_models(word: str) -> str:
     """`"; did you mean 'run:toy'?"` for a word that names no model here, or an empty string.
 
-    It is the nearest of the finished runs with a model, by the name of either folder, and of the presets'
-    models; where none is near, `"; runs with a model: run:toy"`, the newest.
+    Where none of runs and presets is near, `"; runs with a model: run:toy"`, the newest.
     """
     text = word.removeprefix(MARK).removeprefix(f"{_OUTPUTS}/")
     runs = [run for path in _below(_OUTPUTS) if OF_MODEL.fits(run := RunFiles.read(path, strict=False))]

@@ -284,7 +284,6 @@ class Encoder(nn.Module):
         return vectors if len(vectors) == len(texts) else vectors[index]  # distinct texts are not copied
 
     def _pass_tokens(self, batch_size: int | None, batch_tokens: int | None) -> int:
-        """Tokens of a forward pass, at most, by the limits that `encode` was given."""
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if batch_tokens is None:
@@ -375,7 +374,6 @@ class Encoder(nn.Module):
         return _unit(vectors) if self.normalize else vectors
 
     def _layer(self, *, training: bool) -> nn.Linear | None:
-        """The layer between the pooled vector and the vector."""
         if self.pooling.name == POOLER:
             return pooler_layer(self.backbone.model)
         return self.head if training or self.keep_head else None

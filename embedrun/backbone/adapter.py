@@ -207,7 +207,6 @@ def cannot_quantize(config: AdapterConfig) -> list[str]:
 
 
 def _lacking(where: str, package: str, install: str, instead: str) -> list[str]:
-    """What this machine lacks for an option that needs CUDA and a package."""
     problems = []
     if not torch.cuda.is_available():
         problems.append(f"{where} needs a CUDA device, and this machine has no usable one; pass {instead}")

@@ -206,7 +206,6 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set[str]) -> bool:
-    """Whether there is nothing but `fixed` keys of these values, and `others`."""
     return all(
         value == fixed[name] and type(value) is type(fixed[name]) if name in fixed else name in others
         for name, value in given.items()
@@ -214,7 +213,6 @@ def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set
 
 
 def _require(*facts: bool) -> None:
-    """Raise `ValueError` unless all is as this module knows it."""
     if not all(facts):
         raise ValueError("transformers must read it")
 
@@ -246,7 +244,6 @@ def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert:
 
 
 def _words(folder: Path, rows: int) -> Words:
-    """The tokenizer, made of the files as transformers makes a `BertTokenizer` of them."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     beside, file = folder / "special_tokens_map.json", _json(folder / "tokenizer.json")

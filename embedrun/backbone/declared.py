@@ -174,7 +174,6 @@ def read_config(folder: Path) -> Plain:
 
 
 def _implementations(config: Plain) -> Iterator[tuple[str, object]]:
-    """The implementations that a configuration names, with their keys; also those of a model's parts."""
     for key, value in config.items():
         if isinstance(value, dict):
             within = value.items() if key.removesuffix("_internal").endswith("_implementation") else ()

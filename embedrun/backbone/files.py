@@ -102,7 +102,6 @@ def _model_of_run(run: Path) -> Path:
 
 
 def _check_rest(checkpoint: Path) -> None:
-    """Refuse a checkpoint whose model cannot be put together from its run."""
     run = run_of(checkpoint)
     made = recipe(run)
     if has_head(checkpoint) and not made.drops_head:
@@ -168,7 +167,6 @@ def _is_adapter(folder: Path) -> bool:
 
 
 def _checked(name: str, folder: Path) -> Path:
-    """The folder, if a model can be read from it."""
     sums.verify(folder)
     if _is_adapter(folder):
         base_of(folder)
@@ -228,7 +226,6 @@ def _from_hub(name: str, revision: str | None) -> Path:
 
 
 def _why(fault: Exception) -> str:
-    """Why the hub gave nothing, in a few words."""
     from huggingface_hub import errors
 
     match fault:

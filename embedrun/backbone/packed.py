@@ -51,7 +51,6 @@ def packed(model: nn.Module, *, tokens: int, dtype: torch.dtype) -> Iterator[boo
 
 
 def _is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether a module is a linear layer that nothing has changed: no subclass, no other kind of weight."""
     # Parametrised and most quantised layers are subclasses; others have weights that are no plain parameter.
     # A forward of the layer's own is somebody's patch, or another thread's packing.
     return (
@@ -66,7 +65,6 @@ def _is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
 
 
 def _parts(layer: Layer) -> list[nn.Linear]:
-    """The linear layers of a layer in their order."""
     heads, after = layer.attention.self, layer.attention.output
     return [heads.query, heads.key, heads.value, after.dense, layer.intermediate.dense, layer.output.dense]
 

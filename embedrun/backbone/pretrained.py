@@ -246,7 +246,6 @@ def _read_checkpoint(folder: Path, config: BackboneConfig) -> Model:
 
 
 def _base_of_checkpoint(checkpoint: Path, config: BackboneConfig) -> Model:
-    """The model that the weights of a checkpoint are copied into."""
     run = run_of(checkpoint)
     if (run / "model").is_dir():
         start = BackboneConfig(name=str(run / "model"), attention=config.attention, dtype=config.dtype)

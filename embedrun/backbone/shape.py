@@ -204,7 +204,6 @@ def shape_of(config: BackboneConfig) -> Shape | None:
 
 
 def _whole(config: BackboneConfig) -> Shape | None:
-    """The same with all layers."""
     name = config.name or ""
     if config.scratch is not None:
         made = configuration(config.scratch, config.scratch.vocabulary)
@@ -222,7 +221,6 @@ def _whole(config: BackboneConfig) -> Shape | None:
 
 
 def _of_folder(folder: Path, adapter: AdapterConfig | None) -> Shape | None:
-    """What is known of a model on this machine: a folder of one, a run, an adapter, or a checkpoint."""
     if not (folder / "config.json").is_file():
         try:
             folder = locate(str(folder))
@@ -243,7 +241,6 @@ def _of_folder(folder: Path, adapter: AdapterConfig | None) -> Shape | None:
 
 
 def _of_checkpoint(folder: Path) -> Shape | None:
-    """What is known of the model that the weights of a checkpoint are copied into."""
     run = run_of(folder)
     if (run / "model").is_dir():
         return shape_of(BackboneConfig(name=str(run / "model")))
@@ -255,7 +252,6 @@ def _of_checkpoint(folder: Path) -> Shape | None:
 
 
 def _of_files(folder: Path) -> AdapterConfig:
-    """The options of an adapter that training continues from."""
     path = folder / "adapter_config.json"
     written, (quantized, _) = read_mapping(path), stored(folder)
     targets = written.get("target_modules")

@@ -347,7 +347,6 @@ class Backbone(nn.Module):
         return token_ids(self.tokenizer, texts, before, after, max_length=length)
 
     def _lower(self, text: str) -> str:
-        """The text in lower case, except for the mask token."""
         mask = getattr(self.words, "mask_token", None)
         return text.lower() if not mask else mask.join(part.lower() for part in text.split(mask))
 
@@ -424,13 +423,11 @@ class Backbone(nn.Module):
     def _dropout(
         self, seeds: Tensor | None, index: np.ndarray, laid: Tensor | None
     ) -> contextlib.AbstractContextManager[object]:
-        """That of a pass over texts at these places, ``(group,)``, by their seeds where they have some."""
         if seeds is None:
             return contextlib.nullcontext()
         return SeededDropout(seeds[torch.from_numpy(index.copy())], self.device, laid)
 
     def _without_padding(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
-        """Whether passes over texts of these lengths can do without padding, and are faster so."""
         if self.attention != "sdpa":  # the user's wish
             return False
         if self.device.type != "cpu":
@@ -487,7 +484,6 @@ def _side_by_side(
 
 @contextlib.contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Dropout off; afterwards the model is in its former mode again."""
     training = model.training
     model.eval()
     try:

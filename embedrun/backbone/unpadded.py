@@ -41,7 +41,6 @@ def trainable(model: "PreTrainedModel") -> bool:
 
 
 def _is_usual(model: Any) -> bool:
-    """Whether the pass computes what the padded one does: with the masks and attention of its type."""
     config = model.config
     return (
         config.model_type in FAMILIES
@@ -135,7 +134,6 @@ def _attend(
 
 
 def _computed_in(tensor: Tensor) -> torch.dtype:
-    """The type that products with a tensor are computed in."""
     kind = tensor.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 

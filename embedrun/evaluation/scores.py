@@ -171,7 +171,6 @@ def _shown(every: list[Scores]) -> tuple[str, ...]:
 
 
 def _only(found: Scores, *, clean: bool) -> Scores:
-    """The scores on the clean rows under the names of the others, or the others."""
     chosen = {key: value for key, value in found.scores.items() if key.endswith(SUFFIX) == clean}
     if not clean:
         return replace(found, scores=chosen)

@@ -180,7 +180,6 @@ class Senteval:
     def _scores(
         self, task: TaskName, test: list[float], dev: list[float], paraphrases: list[float]
     ) -> dict[str, float]:
-        """The scores of one task from those of each seed."""
         scores = self._summary(f"senteval/{task}", test)
         if task == "mrpc":
             scores[f"senteval/mrpc/f1_{self.protocol}"] = float(np.mean(paraphrases))
@@ -188,7 +187,6 @@ class Senteval:
         return scores
 
     def _summary(self, prefix: str, each: list[float]) -> dict[str, float]:
-        """Mean accuracy and, of several seeds, standard deviation and the accuracy of each."""
         scores = {f"{prefix}/{self._metric}": float(np.mean(each))}
         if len(each) > 1:
             scores[f"{prefix}/{self._metric}_std"] = float(np.std(each, ddof=1))
@@ -196,17 +194,14 @@ class Senteval:
         return scores
 
     def _file(self, task: str) -> str:
-        """The name of a task's prediction file; a run may have both protocols."""
         return f"senteval_{task}" if self.protocol == "paper" else f"senteval_fast_{task}"
 
     def _by_seed(self) -> list[str]:
-        """The metric of each seed."""
         if len(self.seeds) == 1:
             return [self._metric]
         return [f"{self._metric}_seed{seed}" for seed in self.seeds]
 
     def _shown(self, task: str) -> tuple[str, ...]:
-        """The keys of a task, or `avg`, that the printed table shows."""
         several = [f"senteval/{task}/{self._metric}_std"] if len(self.seeds) > 1 else []
         paraphrases = [f"senteval/mrpc/f1_{self.protocol}"] if task == "mrpc" else []
         return (f"senteval/{task}/{self._metric}", *several, *paraphrases)
@@ -231,7 +226,6 @@ def _key(task: str, split: str) -> str:
 
 
 def _counted(progress: Progress | None, index: int, seeds: int) -> Progress:
-    """The progress of one seed as a part of that of all."""
     if progress is None:
         return unheard
     return lambda done, every: progress(index * every + done, seeds * every)

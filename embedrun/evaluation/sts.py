@@ -184,5 +184,4 @@ def _key(metric: str, how: str) -> str:
 
 
 def _yearly(name: str) -> bool:
-    """Whether a set is that of one SemEval year: `sts12` to `sts16`."""
     return name[3:].isdigit()

@@ -375,7 +375,6 @@ def _orders(seed: int) -> Orders:
 def _train(
     table: np.ndarray, labels: np.ndarray, fit: Fit, orders: Orders, start: np.ndarray
 ) -> list[Fitted]:
-    """The classifiers of one fit; those that have stopped are dropped from the work."""
     dim, others = start.shape[1] - 1, len(start) - 1
     state = _aligned(3, len(fit.regularisers), len(start), table.shape[1] + _LINE)
     state[0, :, :, :dim], state[0, :, :, table.shape[1]] = start[:, :-1], start[:, -1]

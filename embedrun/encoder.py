@@ -157,9 +157,6 @@ class Encoder(nn.Module):
 
         A model with fewer positions reads as many as it has. `trained` are the tokens of a training text,
         where an option says so.
-
-        Raises:
-            ConfigError: if the pooling or the prompt needs more tokens.
         """
         model, says = self.backbone.encoding, self.backbone.declared
         if asked is None:
@@ -197,13 +194,7 @@ class Encoder(nn.Module):
         the CPU; `seeds`, int64, ``(texts,)``, make the dropout of each text a function of its seed alone.
         `unpadded` passes on a processor are without padding where that is faster.
         """
-        vectors = self.backbone(
-            tokens,
-            self.pooling,
-            dropout=dropout,
-            seeds=seeds,
-            unpadded=unpadded,
-        )
+        vectors = self.backbone(tokens, self.pooling, dropout=dropout, seeds=seeds, unpadded=unpadded)
         layer = self._layer(training=True)
         return self.scale(vectors if layer is None else behind(layer, vectors))
 

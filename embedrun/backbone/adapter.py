@@ -42,9 +42,6 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
 
     Source: Hu et al. 2021 (LoRA), arXiv:2106.09685, Eq. 3. A model's pooler never has matrices: most
     poolings do without it, and matrices there would have no gradient.
-
-    Raises:
-        ConfigError: if a target names no linear layer of the model, or there is none at all.
     """
     from peft import LoraConfig
 
@@ -66,11 +63,7 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
 
 
 def target_names(linear: Sequence[str], targets: str | Sequence[str]) -> list[str]:
-    """The ends of layer names that are adapted; `linear` are full names, `targets` ends or ``all-linear``.
-
-    Raises:
-        ConfigError: for a target that is no end of any name.
-    """
+    """The ends of layer names that are adapted; `linear` are full names, `targets` ends or ``all-linear``."""
     last = sorted({name.rpartition(".")[2] for name in linear})
     wanted = last if targets == "all-linear" else list(dict.fromkeys(targets))
     there = f"the model's linear layers are: {', '.join(last) or 'none'}"
@@ -87,11 +80,7 @@ def target_names(linear: Sequence[str], targets: str | Sequence[str]) -> list[st
 
 
 def read(model: "PreTrainedModel", folder: Path) -> None:
-    """Put a folder's adapter, in peft's file format, into its base model, in place; it is trainable.
-
-    Raises:
-        DataError: if it is no LoRA adapter, or does not fit the model.
-    """
+    """Put a folder's adapter, in peft's file format, into its base model, in place; it is trainable."""
     from peft import LoraConfig, PeftConfig
 
     config = PeftConfig.from_pretrained(str(folder))
@@ -260,9 +249,6 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
 
     Each is None where nothing is recorded. A machine without support for 4 bits gets the options with
     `quantize` null, and a warning.
-
-    Raises:
-        DataError: for unknown options or invalid values.
     """
     path = folder / "embedrun.json"
     base = read_mapping(path).get("base") if path.is_file() else None

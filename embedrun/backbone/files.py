@@ -144,11 +144,7 @@ def _unknown(name: str, reason: str, hint: str) -> DataError:
 
 
 def base_of(folder: Path) -> Path | None:
-    """The folder of the model that the adapter in a folder belongs to; None for a folder with a whole model.
-
-    Raises:
-        DataError: if `adapter_config.json` names no base, an adapter, or what cannot be found.
-    """
+    """The folder of the model that the adapter in a folder belongs to; None: the folder has a whole model."""
     if not _is_adapter(folder):
         return None
     config = read_mapping(folder / _ADAPTER)

@@ -50,10 +50,6 @@ def read(
         dtype: of the weights; None: float32, and for an adapter's base the type it was trained on.
         adapter: add a new one; None: only what the folder has.
         layers: keep the first so many, once all are read; None: all.
-
-    Raises:
-        ConfigError: for a new adapter or `layers` that do not fit the model.
-        DataError: if the folder needs code of its own, or cannot be read completely, its tokenizer included.
     """
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
 
@@ -150,9 +146,6 @@ def read_tokenizer(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
 
     `rows` is the size of the model's embedding table, None if unknown. Where files are missing transformers
     makes a tokenizer to which every word is unknown, or that gives no tokens at all.
-
-    Raises:
-        DataError: if files are missing or cannot be read, or make a tokenizer that knows too little.
     """
     from transformers import AutoTokenizer
 
@@ -208,10 +201,6 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
 
     With `encodes_only`, `bert` reads what it knows of whole models in float32 with sdpa. A checkpoint without
     a given `dtype` has weights of the type that its run had.
-
-    Raises:
-        ConfigError: for a new adapter that does not fit the model, or on a checkpoint.
-        DataError: if the model cannot be found or not be read completely.
     """
     assert config.name is not None
     name = settle(config.name)
@@ -263,9 +252,6 @@ def enable(model: "PreTrainedModel") -> None:
 
     The gradient is bit-identical: dropout repeats itself, by torch's random state or by the seeds of the
     texts. Passes without dropout are made in evaluation mode and keep everything.
-
-    Raises:
-        ConfigError: if the model does not support it.
     """
     if not model.supports_gradient_checkpointing:
         raise ConfigError(

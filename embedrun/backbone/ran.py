@@ -315,9 +315,6 @@ def lengths_of(ids: Tensor, mask: Tensor | None) -> np.ndarray:
     Args:
         ids: ``(texts, tokens)``.
         mask: 1 for a real token and 0 for padding, ``(texts, tokens)``; None: all are real.
-
-    Raises:
-        ValueError: if padding stands before a real token.
     """
     if mask is None:
         return np.full(len(ids), ids.shape[1])
@@ -429,10 +426,7 @@ class RanModel(PreTrainedModel):
         tokens = input_ids.shape[1]
         lengths = lengths_of(input_ids, attention_mask)  # (texts,)
         windows = cut(
-            lengths,
-            window=self.config.window,
-            min_window=self.config.min_window,
-            device=input_ids.device,
+            lengths, window=self.config.window, min_window=self.config.min_window, device=input_ids.device
         )
         vectors = self.dropout(self.norm(self.tokens(input_ids)))  # (texts, tokens, dim)
         cell = self.dropout(self.first_cell.weight.expand(len(vectors), -1))  # (texts, dim)

@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 def groups(
-    lengths: np.ndarray,
-    *,
-    overhead: int,
-    power: int = 1,
-    budget: int | None = None,
-    most: int | None = None,
+    lengths: np.ndarray, *, overhead: int, power: int = 1, budget: int | None = None, most: int | None = None
 ) -> list[np.ndarray]:
     r"""Cut texts into groups that are each padded to their longest, at the least total cost.
 
@@ -100,9 +95,6 @@ def token_ids(
     Of a string of more than `max_length` tokens, special ones included, the end of the text is cut, at the
     end of a token, so that as much of it is kept as fits with the whole prompt. A model never sees a string
     that could not have been written out.
-
-    Raises:
-        ConfigError: if the prompt leaves no token for the text, or the tokenizer gives no token offsets.
     """
     (prompt,) = _tokenized(tokenizer, [before + after])["input_ids"]
     if len(prompt) >= max_length:
@@ -193,9 +185,6 @@ def longest_text(
 
     What is `asked` by the configuration wins; then what is `declared` by the model's own files, up to the
     model's positions; then the smallest of the limits of tokenizer and model.
-
-    Raises:
-        ConfigError: if more is asked for than the model has absolute positions.
     """
     positions = absolute_positions(model)
     if asked is not None:
@@ -310,9 +299,6 @@ class Backbone(nn.Module):
 
         Texts are cut to `max_length` tokens, by default to that of the backbone; the model must have so many
         positions. A prompt counts towards the length, and is never cut.
-
-        Raises:
-            ConfigError: if the prompt leaves no room for a text.
         """
         length = max_length or self.max_length
         ids: list[np.ndarray] = []

@@ -34,9 +34,6 @@ def resamples(rows: int, draws: int, seed: int | Sequence[int]) -> Iterator[np.n
 
     The same three arguments always give the same indices, so two models can be scored on the same rows.
     `seed` is one number, or several that seed the generator together.
-
-    Raises:
-        ValueError: if `rows` or `draws` is not positive.
     """
     if rows < 1 or draws < 1:
         raise ValueError(f"bootstrap: needs at least one row and one draw, got {rows} and {draws}")
@@ -65,9 +62,6 @@ def spearman_draws(
     in the *g*-th smallest of these, their average rank is :math:`\sum_{h \le g} c_h - (c_g - 1) / 2`. The
     result is exact, ties included. NaN where it is undefined: one side of a resample is constant, or any
     value is NaN. Both sides may have any scale; `seed` as in `resamples`.
-
-    Raises:
-        ValueError: if the two differ in length or are empty.
     """
     if len(predicted) != len(gold):
         raise ValueError(
@@ -257,9 +251,6 @@ def differences(
         draws: resamples of the rows.
         swaps: times that predictions change places.
         seed: of the generators; differences that are averaged need one each.
-
-    Raises:
-        ValueError: if the columns differ in length, have no rows, or gold is missing.
     """
     base = [seed] if isinstance(seed, int) else list(seed)
     rows_seed, swaps_seed = [*base, 0], [*base, 1]

@@ -255,9 +255,6 @@ def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np
 
     Returns NaN where it is undefined: fewer than two values, or one side constant. Callers report
     that as missing, never as 0 and never as a best score. Both sides may have any scale.
-
-    Raises:
-        ValueError: if the two differ in length.
     """
     if _undefined("spearman", predicted, gold):
         return math.nan
@@ -267,11 +264,7 @@ def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np
 
 
 def pearson(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.ndarray) -> float:
-    """Pearson's correlation in [-1, 1], in float64; NaN where it is undefined, as for `spearman`.
-
-    Raises:
-        ValueError: if the two differ in length.
-    """
+    """Pearson's correlation in [-1, 1], in float64; NaN where it is undefined, as for `spearman`."""
     if _undefined("pearson", predicted, gold):
         return math.nan
     left, right = (np.asarray(side, dtype=np.float64) for side in (predicted, gold))  # (pairs,) each

@@ -149,11 +149,7 @@ class Senteval:
             undefined = [math.nan] * len(self.seeds)
             return Scores(self._scores(task, undefined, undefined, undefined), main, shown=self._shown(task))
         outcomes = [
-            validate(
-                self._classifier(seed),
-                splits,
-                _counted(progress, index, len(self.seeds)),
-            )
+            validate(self._classifier(seed), splits, _counted(progress, index, len(self.seeds)))
             for index, seed in enumerate(self.seeds)
         ]
         scored = splits[-1]

@@ -14,7 +14,7 @@ from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.shape import Linear, Shape, Size, shape_of, size_of
-from embedrun.backbone.tokens import counter, opened
+from embedrun.backbone.tokens import tokens_of
 from embedrun.backbone.transformer import computed_tokens, scored_length
 from embedrun.backbone.unpadded import FAMILIES
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
@@ -151,7 +151,7 @@ def token_counter(tokenizer: Path | None) -> Count:
 
 @lru_cache(maxsize=4)
 def _counter(tokenizer: Path) -> Count:
-    return counter(opened(tokenizer, "backbone.name"), ends=True)
+    return tokens_of(tokenizer, "backbone.name", ends=True)
 
 
 def sampled(count: int) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -46,9 +46,9 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
     from peft import LoraConfig
 
     linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    targets = target_names([name for name in linear if not name.startswith("pooler.")], config.targets)
-    in_pooler = [name for name in linear if name.startswith("pooler.")]
-    in_pooler = [name for name in in_pooler if any(ends(name, target) for target in targets)]
+    pooler = [name for name in linear if name.startswith("pooler.")]
+    targets = target_names([name for name in linear if name not in pooler], config.targets)
+    in_pooler = [name for name in pooler if any(ends(name, target) for target in targets)]
     _inject(
         model,
         LoraConfig(
@@ -112,12 +112,6 @@ def save(model: "PreTrainedModel", folder: Path) -> None:
         f"{_PREFIX}{name}": weight.detach().cpu().contiguous() for name, weight in weights(model).items()
     }
     save_file(tensors, folder / _WEIGHTS, metadata={"format": "pt"})
-
-
-def name_base(model: Any, *, name: str, revision: str | None) -> None:
-    """Say in the adapter's configuration which model it belongs to: a hub id or a folder."""
-    config = model.peft_config[NAME]
-    config.base_model_name_or_path, config.revision = name, revision
 
 
 def merge(model: "PreTrainedModel") -> None:

@@ -217,8 +217,9 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
     model, tokenizer = light or whole()
     if adapter is not None:
         # A relative path is valid from here only, and a run directory stands for its model.
-        place = str(folder.resolve()) if is_here(name) else name
-        adapters.name_base(model, name=place, revision=origin["commit"])
+        base = model.peft_config[adapters.NAME]
+        base.base_model_name_or_path = str(folder.resolve()) if is_here(name) else name
+        base.revision = origin["commit"]
     return Model(model, tokenizer, declared.read(folder), origin)
 
 

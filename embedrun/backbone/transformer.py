@@ -195,11 +195,8 @@ def longest_text(
         return asked
     if declared is not None:
         return declared if positions is None else min(declared, positions)
-    limits = [
-        positions,
-        tokenizer.model_max_length,  # an enormous number where the tokenizer has no limit
-        getattr(model.config, "max_position_embeddings", None),
-    ]
+    # The tokenizer's is an enormous number where it has no limit.
+    limits = [positions, tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     return min(limit for limit in limits if limit is not None and limit > 0)
 
 
@@ -347,13 +344,9 @@ class Backbone(nn.Module):
     ) -> Tensor:
         """One vector a text, in the order of `tokens`, ``(texts, dim)``.
 
-        Args:
-            tokens: on the CPU.
-            pool: makes the vectors.
-            dropout: False turns it off for this pass; it is off in evaluation mode in any case.
-            seeds: int64, ``(texts,)``: the dropout of each text is a function of its seed alone
-                (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
-            unpadded: on a processor, whether a pass may do without padding where that is faster.
+        The tokens are on the CPU. With `seeds`, int64, ``(texts,)``, the dropout of each text is a function
+        of its seed alone (:class:`~embedrun.backbone.dropout.SeededDropout`); else torch's own random state
+        decides. `unpadded` passes on a processor are without padding where that is faster.
         """
         model = self.model  # for dropout and gradients, that of transformers
         with contextlib.nullcontext() if dropout else _evaluating(model):
@@ -451,11 +444,7 @@ class Backbone(nn.Module):
 def _side_by_side(
     one: Callable[[np.ndarray], tuple[np.ndarray, Tensor]], passes: list[np.ndarray], threads: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """`one` of each pass, in their order.
-
-    Threads that share a pass instead wait for each other at every operation.
-    """
-
+    # Threads that share a pass instead wait for each other at every operation.
     def begin() -> None:
         torch.set_num_threads(1)  # of this thread; and of new ones, until it is set back below
         torch.set_grad_enabled(False)

@@ -113,15 +113,8 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Attention of each text to itself, ``(1, tokens, heads, dim)``, as transformers calls it.
 
-    Args:
-        module: the layer; says whether attention is causal.
-        query: ``(1, heads, tokens, dim)``.
-        key: as `query`, with as many heads or fewer.
-        value: as `key`.
-        layout: of the texts.
-        dropout: of the weights; in training alone.
-        scaling: of the products; None: one by the root of `dim`.
-        sliding_window: tokens to either side that one sees, itself counted; None: all.
+    `query` is ``(1, heads, tokens, dim)``; `key` and `value` have as many heads or fewer. A `sliding_window`
+    is the tokens to either side that one sees, itself counted; None: all.
     """
     heads = query.shape[1]
     if key.shape[1] != heads:
@@ -193,8 +186,7 @@ class Layout:
         texts = [torch.from_numpy(group.copy()) for group in self.groups]  # (group,) each
         shapes = [(self.heads, real.shape[1], real.shape[1]) for real in self.real]
         factors = kept(list(zip(texts, shapes, strict=True)), p, dtype=dtype)
-        sizes = [real.numel() * self.heads * real.shape[1] for real in self.real]
-        parts = factors.split(sizes)
+        parts = factors.split([real.numel() * self.heads * real.shape[1] for real in self.real])
         return [part.view(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def seen(self, window: Window) -> list[Tensor | None]:

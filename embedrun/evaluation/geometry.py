@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from embedrun.evaluation.intervals import mean_interval
+from embedrun.evaluation.intervals import interval, mean_draws
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source
 from embedrun.rows import Rows
 
@@ -192,7 +192,7 @@ class Geometry:
             scores | both,
             f"{suite}/alignment",
             {f"{suite}_stsb": columns} if len(gold) else {},
-            {key: mean_interval(values) for key, values in means.items() if len(values)},
+            {key: interval(mean_draws(values)) for key, values in means.items() if len(values)},
             notes={
                 "sentences": len(units),
                 "positive_pairs": int(positive.sum()),

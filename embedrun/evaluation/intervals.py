@@ -114,13 +114,6 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def mean_interval(values: np.ndarray) -> tuple[float, float]:
-    """The ends of the 95 % interval of a mean, in the unit of the values; NaN where there are none."""
-    if len(values) == 0:
-        return math.nan, math.nan
-    return interval(mean_draws(values))
-
-
 _PERMUTED_BLOCK = 2**18  # rows at a time that do or do not change places, 2 MB
 
 
@@ -200,9 +193,7 @@ class Comparison:
 def figure(kind: Kind, predicted: np.ndarray, gold: np.ndarray | None) -> float:
     """The score × 100 of one model: Spearman's correlation or an accuracy; NaN where undefined.
 
-    Args:
-        predicted: scores, classes, or 1 where it is right, ``(rows,)``.
-        gold: human scores or true classes, ``(rows,)``; None where a row is right by itself.
+    `predicted` and `gold` as in `differences`.
     """
     if kind != "correlation":
         return 100 * float(np.mean(predicted if kind == "correct" else predicted == gold))

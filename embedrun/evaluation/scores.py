@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -179,7 +180,14 @@ def _only(found: Scores, *, clean: bool) -> Scores:
     )
 
 
-Keep = Callable[[str, str, Scores], None]
+T = TypeVar("T")
+
+
+def with_only(task: T, **options: object) -> T:
+    """The same task with these options in place of its own."""
+    part = copy(task)
+    vars(part).update(options)
+    return part
 
 
 def score_all(
@@ -189,7 +197,7 @@ def score_all(
     clean: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     *,
     done: Mapping[str, Mapping[str, Scores]] | None = None,
-    keep: Keep | None = None,
+    keep: Callable[[str, str, Scores], None] | None = None,
     watch: Callable[[str], AbstractContextManager[Progress]] | None = None,
     scale: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Scores]:
@@ -270,6 +278,9 @@ def pearson(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.
     left, right = (np.asarray(side, dtype=np.float64) for side in (predicted, gold))  # (pairs,) each
     left, right = left - left.mean(), right - right.mean()
     return float(left @ right / math.sqrt(float(left @ left) * float(right @ right)))
+
+
+METRICS = {"spearman": spearman, "pearson": pearson}
 
 
 def _undefined(

@@ -11,7 +11,7 @@ from embedrun.errors import install_extra
 from embedrun.evaluation.classifier import Method, examples, validate
 from embedrun.evaluation.classifier.convex import Convex
 from embedrun.evaluation.intervals import interval, mean_draws
-from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined, unheard
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined, unheard, with_only
 from embedrun.rows import Rows
 
 TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
@@ -108,7 +108,7 @@ class Senteval:
 
     def parts(self) -> dict[str, "Senteval"]:
         """One task each."""
-        return {task: Senteval(tasks=[task], protocol=self.protocol, seeds=self.seeds) for task in self.tasks}
+        return {task: with_only(self, tasks=[task]) for task in self.tasks}
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Scores, intervals, and the class that each scored row was given.

@@ -129,9 +129,6 @@ class Geometry:
         saturated_from: where the saturation zone of ``|cosine|`` starts, > 0 and < 1.
         related: sentences of the map of dropout samples (ArcCSE Figure 1), 2 to 6; null: three of ours.
         dropout_samples: of each of them, at least 2; 0: no map.
-
-    Raises:
-        ValueError: if an option is out of its range.
     """
 
     by_row = True

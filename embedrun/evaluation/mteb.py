@@ -432,9 +432,6 @@ class Mteb:
             `{text}` is a template, any other is put before the text.
         splits: of `tasks`; null for `test` where a task has it, else all that mteb scores.
         languages: of `tasks`, ISO 639-3 (`eng`); null for all that a task has.
-
-    Raises:
-        ValueError: if the package is missing, or does not know a name.
     """
 
     def __init__(

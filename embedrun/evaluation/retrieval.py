@@ -113,9 +113,6 @@ class Retrieval:
         similarity: `cosine`, the inner product of vectors of unit length, or `dot`, of the vectors as
             they are; the same for an encoder that gives unit length.
         recall_at: every *k*, > 0; may be empty.
-
-    Raises:
-        ValueError: if there is no set, one lacks the split, or a *k* is not positive.
     """
 
     def __init__(

@@ -59,10 +59,6 @@ class Senteval:
         protocol: `paper`, that of published results, or `fast`, for use during research.
         seeds: of the classifiers' weights and minibatches, and of the folds of TREC and MRPC; 1111 in
             published scores. `fast` ignores them.
-
-    Raises:
-        ValueError: if numba is missing for `paper`, there is no task or no seed, a seed is negative or too
-            large, or `fast` has several.
     """
 
     unscaled = True

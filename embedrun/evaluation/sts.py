@@ -69,9 +69,6 @@ class Sts:
         interval_draws: resamples behind an interval; 0 for no interval.
         rating_groups: of the plot of cosines by gold score: pairs between two whole ratings (`floor`), or
             nearest to one.
-
-    Raises:
-        ValueError: if there is no set, aggregation or metric, or too few resamples.
     """
 
     by_row = True

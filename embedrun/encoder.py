@@ -161,7 +161,8 @@ class Encoder(nn.Module):
         model, says = self.backbone.encoding, self.backbone.declared
         if asked is None:
             reads = longest_text(model, self.backbone.words, asked=None, declared=says.max_length)
-            self.max_length = scored_length(reads, says, trained=trained, is_new=self.origin["name"] is None)
+            is_new = self.backbone.origin["name"] is None
+            self.max_length = scored_length(reads, says, trained=trained, is_new=is_new)
         else:
             self.max_length = min(asked, absolute_positions(model) or asked)
         self._check_padding("evaluation")
@@ -179,11 +180,6 @@ class Encoder(nn.Module):
     def dim(self) -> int:
         """Length of a vector."""
         return self.backbone.dim
-
-    @property
-    def origin(self) -> dict[str, str | None]:
-        """Where the backbone came from: `name`, and `commit` of a hub id."""
-        return self.backbone.origin
 
     def forward(
         self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None, unpadded: bool = False

@@ -111,10 +111,6 @@ class SeededDropout(TorchFunctionMode):
         dropped = self._dropped(vectors.shape, p)  # the shape of vectors
         return (vectors / (1 - p)).masked_fill(dropped, 0)
 
-    def _kept(self, groups: Sequence[tuple[Tensor, Sequence[int]]], p: float) -> list[Tensor]:
-        mixed = self._texts + self._call()  # (texts,)
-        return [_stirred(self._spread(mixed[texts], places)) >= _threshold(p) for texts, places in groups]
-
     def _attention(
         self,
         query: Tensor,
@@ -199,7 +195,9 @@ def kept(groups: Sequence[tuple[Tensor, Sequence[int]]], p: float, *, dtype: tor
     together they are one dropout of the pass. Inside `SeededDropout` it is that of the padded pass.
     """
     if _entered:
-        factors = torch.cat([part.flatten() for part in _entered[-1]._kept(groups, p)]).to(dtype)
+        now, mixed = _entered[-1], _entered[-1]._texts + _entered[-1]._call()  # (texts,)
+        parts = [_stirred(now._spread(mixed[texts], places)) >= _threshold(p) for texts, places in groups]
+        factors = torch.cat([part.flatten() for part in parts]).to(dtype)
     else:
         size = sum(len(texts) * math.prod(places) for texts, places in groups)
         factors = torch.empty(size, dtype=dtype).bernoulli_(1 - p)

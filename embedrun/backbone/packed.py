@@ -146,10 +146,8 @@ LONG = 64  # tokens, measured with heads of 32 dimensions on AVX-512
 def attention(three: Tensor, heads: int, seen: Tensor | None) -> Tensor:
     """What `scaled_dot_product_attention` computes of texts side by side, ``(texts, tokens, dim)``.
 
-    Args:
-        three: query, key and value, one behind the other, ``(texts, tokens, 3 * dim)``.
-        heads: number of them.
-        seen: which tokens are no padding, bool, ``(texts, 1, 1, tokens)``; None: all.
+    `three` has query, key and value, one behind the other, ``(texts, tokens, 3 * dim)``; `seen` says which
+    tokens are no padding, bool, ``(texts, 1, 1, tokens)``, None: all.
     """
     sides = three.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)  # (3, texts, heads, tokens, head)
     if three.shape[1] >= LONG:

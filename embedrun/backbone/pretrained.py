@@ -214,13 +214,13 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
     light = bert.read(folder, whole) if encodes_only and plain else None
     if light is not None:
         cut(light[0], config.layers)
-    model, tokenizer = light or whole()
+    loaded = Model(*(light or whole()), declared.read(folder), origin)
     if adapter is not None:
         # A relative path is valid from here only, and a run directory stands for its model.
-        base = model.peft_config[adapters.NAME]
+        base = loaded.model.peft_config[adapters.NAME]
         base.base_model_name_or_path = str(folder.resolve()) if is_here(name) else name
         base.revision = origin["commit"]
-    return Model(model, tokenizer, declared.read(folder), origin)
+    return loaded
 
 
 def _read_checkpoint(folder: Path, config: BackboneConfig) -> Model:

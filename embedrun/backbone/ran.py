@@ -275,13 +275,12 @@ class RanLayer(GradientCheckpointingLayer):
             seen = self.attention(joined, angles[: joined.shape[1]], window.keys)  # (texts, 1 + window, dim)
             outputs.append(self.dropout(self._standardised(seen[:, 1:])))  # (texts, window, dim)
             new = self.dropout(self._standardised(seen[:, 0]))  # (texts, dim)
-            carried = self._carry(new, memory[-1]) if memory else new  # (texts, dim)
+            carried = new  # (texts, dim)
+            if memory:
+                carried = self.dropout(self.carry_norm(new + self.carry_gate(memory[-1])))
             cell = carried if window.alive is None else torch.where(window.alive, carried, cell)
             memory.append(new)
         return side_by_side(outputs, windows, tokens.shape[1]), torch.stack(memory, dim=1), cell
-
-    def _carry(self, new: Tensor, before: Tensor) -> Tensor:
-        return self.dropout(self.carry_norm(new + self.carry_gate(before)))  # (texts, dim)
 
     def _standardised(self, vectors: Tensor) -> Tensor:
         return functional.layer_norm(vectors, vectors.shape[-1:], eps=self.eps)

@@ -391,20 +391,16 @@ class Backbone(nn.Module):
             padded = np.where(real, ids[place], self.filler)  # (group, width)
             alone = flat and not real.all()
             laid = torch.from_numpy(lengths[index]) if alone else None
-            with self._dropout(seeds, index, laid):
+            dropout = contextlib.nullcontext()
+            if seeds is not None:
+                dropout = SeededDropout(seeds[torch.from_numpy(index.copy())], self.device, laid)
+            with dropout:
                 layers, mask = self._run(padded, real, pool.all_layers, alone)
             return index, pool(layers, mask)
 
         passes = groups(widths, overhead=overhead, budget=budget, most=most)
         few = len(passes) < _PASSES_OF_A_THREAD * threads
         yield from map(one, passes) if threads == 1 or few else _side_by_side(one, passes, threads)
-
-    def _dropout(
-        self, seeds: Tensor | None, index: np.ndarray, laid: Tensor | None
-    ) -> contextlib.AbstractContextManager[object]:
-        if seeds is None:
-            return contextlib.nullcontext()
-        return SeededDropout(seeds[torch.from_numpy(index.copy())], self.device, laid)
 
     def _without_padding(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
         if self.attention != "sdpa":  # the user's wish

@@ -4,7 +4,6 @@ Linear layers, norms and dropout then act on real tokens only. Attention alone n
 gathers them into padded views of texts of similar length, and puts what it computes back in its place.
 """
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,12 +60,14 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[n
         real: which of them are no padding, bool, ``(texts, width)``; at least one a text.
         groups: the texts that attention computes side by side, ``(group,)`` each.
     """
+    from transformers import AttentionInterface
+
     device = model.get_input_embeddings().weight.device
 
     def there(numbers: np.ndarray) -> Tensor:
         return sent(torch.from_numpy(numbers), device)
 
-    _register()
+    AttentionInterface.register(_NAME, _attend)
     model.set_attn_implementation(_NAME)  # transformers makes no masks for it
     try:
         output = model(
@@ -89,13 +90,6 @@ def _positions(config: "PreTrainedConfig", ids: np.ndarray) -> np.ndarray:
     # RoBERTa counts from the row behind the padding's, and leaves out padding tokens inside a text.
     counted = ids != config.pad_token_id
     return np.cumsum(counted, axis=1) * counted + config.pad_token_id
-
-
-@functools.cache
-def _register() -> None:
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(_NAME, _attend)
 
 
 def _attend(

@@ -171,8 +171,6 @@ def ranks(values: np.ndarray) -> np.ndarray:
 # Correlation of scores with gold; share of classes equal to gold; rows right (1) or wrong (0) by themselves.
 Kind = Literal["correlation", "accuracy", "correct"]
 
-DRAWS = 1_000
-SWAPS = 10_000
 _ROUNDING = 1e-9  # a difference × 100 that is smaller by at most this counts as equal
 
 
@@ -230,8 +228,8 @@ def differences(
     b: Sequence[float] | np.ndarray,
     gold: Sequence[float] | np.ndarray | None,
     *,
-    draws: int = DRAWS,
-    swaps: int = SWAPS,
+    draws: int = 1000,
+    swaps: int = 10_000,
     seed: int | Sequence[int] = 0,
 ) -> Differences:
     """Draw differences of two models.

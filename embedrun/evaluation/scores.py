@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -70,7 +70,8 @@ class Task(Protocol):
     `parts`, tasks by name whose sources are among its own, and `total`, the averages over what its parts
     found, by the same names, and the main score; a part is kept as soon as it is scored. A task with
     `unscaled = True` gets pooled vectors, also from a model that scales its vectors. A task that brings rows
-    of its own may have `problems`: why they cannot be had. :class:`Sampled` has a map of dropout samples.
+    of its own may have `problems`: why they cannot be had. One with `dropout_samples` above 0, of each of
+    the sentences `related`, gets a map of them.
     """
 
     def sources(self) -> Mapping[str, Source]:
@@ -79,21 +80,6 @@ class Task(Protocol):
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Score a model that is known by `encode` alone."""
-        ...
-
-
-@runtime_checkable
-class Sampled(Protocol):
-    """A task that shows what dropout does to some sentences."""
-
-    @property
-    def dropout_samples(self) -> int:
-        """Of each of them; 0: no map."""
-        ...
-
-    @property
-    def related(self) -> list[str]:
-        """The sentences."""
         ...
 
 

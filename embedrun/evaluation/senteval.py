@@ -18,7 +18,6 @@ TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 Protocol = Literal["paper", "fast"]
 _SPLITS = {"sst2": ("train", "dev", "test"), "trec": ("train", "test"), "mrpc": ("train", "test")}
-_ONE_FILE = ("train",)  # of the others
 
 
 class Senteval:
@@ -210,7 +209,7 @@ def f1(gold: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def _splits(task: str) -> tuple[str, ...]:
-    return _SPLITS.get(task, _ONE_FILE)
+    return _SPLITS.get(task, ("train",))
 
 
 def _key(task: str, split: str) -> str:

@@ -14,7 +14,7 @@ from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.shape import Linear, Shape, Size, shape_of, size_of
-from embedrun.backbone.tokens import counter, opened
+from embedrun.backbone.tokens import tokens_of
 from embedrun.backbone.transformer import computed_tokens, scored_length
 from embedrun.backbone.unpadded import FAMILIES
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
@@ -124,7 +124,7 @@ def token_counter(tokenizer: Path | None) -> Count:
     """Counts the tokens of each text by a `tokenizer.json`, those at its ends too; None: by their words."""
     if tokenizer is None:
         return lambda texts: [round(_PER_WORD * len(text.split())) + _ENDS for text in texts]
-    return counter(opened(tokenizer, "backbone.name"), ends=True)
+    return tokens_of(tokenizer, "backbone.name", ends=True)
 
 
 def sampled(count: int) -> list[int]:

@@ -12,7 +12,7 @@ from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import flatten, spread
-from embedrun.evaluation.scores import Sampled, Scores, Task
+from embedrun.evaluation.scores import Scores, Task
 from embedrun.experiment import data, notices, scoring
 from embedrun.experiment.contamination import Contamination, tell
 from embedrun.experiment.outcome import open_run_directory
@@ -140,8 +140,8 @@ def draw(scored: Mapping[str, Scores], tasks: Mapping[str, Task], encoder: Encod
                 title = f"{name}: saturation of the cosine"
                 plot.saturation(cosine, begins, title, folder / f"{name}_saturation.png")
     for task in tasks.values():
-        if isinstance(task, Sampled) and task.dropout_samples:
-            _draw_dropout_map(task.related, task.dropout_samples, encoder, folder)
+        if draws := getattr(task, "dropout_samples", 0):
+            _draw_dropout_map(getattr(task, "related", []), draws, encoder, folder)
 
 
 def _draw_dropout_map(texts: list[str], draws: int, encoder: Encoder, folder: Path) -> None:

@@ -20,12 +20,11 @@ from embedrun.errors import USAGE, ConfigError
 from embedrun.launch import launcher
 from embedrun.launch.sweep import new_folder
 from embedrun.table.formats import render
-from embedrun.table.preset import Row, Table, load, load_scale, names
+from embedrun.table.preset import Table, load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.study.reproduce import CurrentRows, Plans, Task
     from embedrun.table.cells import Seeds
-
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
 interrupted ones resume: after a kill, run the same command again. Overrides apply to every row that has the
@@ -62,7 +61,7 @@ def arguments_of(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`."""
     given = parser().read(argv)
     given.table = _table([word for word in given.words if "=" not in word])
-    rows = _rows(given)
+    rows = [row for label in given.only for row in given.table.find(label)] or given.table.rows
     given.rows = tuple(dict.fromkeys(row.id for row in rows))
     overrides = with_runs([word for word in given.words if "=" in word])
     given.overrides = task_overrides(overrides)
@@ -84,10 +83,6 @@ def _table(words: Sequence[str]) -> Table:
             f"(there are: {', '.join(names())})"
         )
     return load(words[0])
-
-
-def _rows(given: argparse.Namespace) -> Sequence[Row]:
-    return [row for label in given.only for row in given.table.find(label)] or given.table.rows
 
 
 def _refuse(given: argparse.Namespace, *, has_nothing_to_run: bool) -> None:
@@ -114,7 +109,7 @@ def main(argv: Sequence[str]) -> int:
     from embedrun.table.cells import Cells
 
     rows = CurrentRows(given.overrides)
-    cells = Cells(extra=given.overrides, scale=given.scale, counts=rows.agree)
+    cells = Cells(extra=given.overrides, scale=given.scale, counts=lambda run: not rows.changed(run))
     seeds = given.seeds or cells.asked(given.table)
     stages = tasks_of(cells, given.table, given.rows, seeds, again=given.again)
     plans = Plans(stages, given.scale)
@@ -161,7 +156,7 @@ def _show(given: argparse.Namespace, seeds: "Seeds", rows: "CurrentRows") -> Non
     from embedrun.table.cells import Cells
     from embedrun.table.of_paper import sheet_for
 
-    cells = Cells(extra=given.overrides, scale=given.scale, counts=rows.agree)
+    cells = Cells(extra=given.overrides, scale=given.scale, counts=lambda run: not rows.changed(run))
     table, is_part = given.table, bool(given.overrides) and len(given.rows) < len(given.table.rows)
     if is_part:
         table = replace(table, rows=[row for row in table.rows if row.id in given.rows])

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from embedrun.table.cells import Cells
     from embedrun.table.sheet import Sheet
 
-
 _OUTPUTS = Path("outputs")
 _EPILOG = """Nothing is trained: `embedrun reproduce TABLE` does that. Without an argument, the tables are
 listed. A run fills a cell if its configuration is that of the cell, whatever the run is called. Give the

@@ -1,11 +1,12 @@
 """Search options for the best dev score; after a stop, run the same command to resume the search."""
 
+import shlex
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser, with_runs
-from embedrun.console import say
+from embedrun.console import clean, say
 from embedrun.errors import ConfigError, RunFailed, install_extra
 
 _EPILOG = """distributions of a searched option; every other override is that of a training run:
@@ -56,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     if find_spec("optuna") is None:
         raise ConfigError(f"tune needs optuna; {install_extra('hpo')}")
     from embedrun.study.trials import Study
-    from embedrun.study.tune import draw, marks, plan_tune, run, search, table, train_command, write
+    from embedrun.study.tune import draw, marks, plan_tune, run, search, table, write
 
     plan = plan_tune(with_runs(given.overrides), given.config_dir, given.study)
     data = marks(plan)
@@ -81,5 +82,7 @@ def main(argv: Sequence[str]) -> int:
         say(f"every combination of values has been tried: {study.done()} trials, not {given.trials}")
     draw(study, plan.searched)
     print(table(study, plan.searched))
-    print(f"\n{train_command(plan.overrides(best.values), plan.request.config_dir)}")
+    folder = plan.request.config_dir
+    place = [] if folder is None else ["--config-dir", str(folder)]
+    print(f"\n{clean(shlex.join(['embedrun', 'train', *plan.overrides(best.values), *place]))}")
     return 0

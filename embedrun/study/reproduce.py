@@ -29,8 +29,6 @@ from embedrun.table.cells import MISSING, NOT_RUNNABLE, Cells, Measured, Seeds, 
 from embedrun.table.preset import KEY, RUN, Scale, Table
 
 _NOT_STARTED = "not started"
-
-
 Known = tuple[str, int]  # identity of a configuration, and seed
 
 
@@ -147,22 +145,16 @@ class CurrentRows:
     """
 
     def __init__(self, overrides: Sequence[str]) -> None:
-        given = [override.partition("=")[2] for override in overrides if override.startswith("data_dir=")]
-        self._data_dir = given[-1:]
+        given = (override.partition("=") for override in overrides)
+        self._given = {key: value for key, _, value in given if key == "data_dir"}
         self._fingerprints = Fingerprints()
 
-    def agree(self, run: Measured) -> bool:
-        """Whether a run has read the current rows and models, as far as is known."""
-        return not self.changed(run)
-
     def changed(self, run: Measured) -> list[str]:
-        """The splits, by data set, and the models that have changed since a run read them."""
+        """The splits, by data set, and the models that have changed since a run read them; unknown: none."""
         try:
-            config = dict(configuration(run.path))
+            config = {**configuration(run.path), **self._given}
         except ConfigError:
             return []  # unknown
-        for folder in self._data_dir:
-            config["data_dir"] = folder
         command = "train" if "training" in config else "evaluate"
         return changed(self._fingerprints.of(command, config), run.data)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -312,25 +311,13 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
 
 def _as_sweep(study: Study, metric: str) -> Results:
     """The finished trials as a sweep has its jobs, of one seed each."""
-    return Results(
-        [
-            Result(
-                number=row.number,
-                overrides=tuple(f"{name}={value}" for name, value in row.values.items()),
-                state=FINISHED,
-                dev=(metric, row.score or 0.0),
-                directory=str(study.folder / f"trial-{row.number:04d}"),
-                lowest=study.lowest,
-            )
-            for row in study.ranking()
-        ]
-    )
-
-
-def train_command(overrides: Sequence[str], config_dir: Path | None) -> str:
-    """A command line, quoted for the shell, that trains with these overrides."""
-    place = [] if config_dir is None else ["--config-dir", str(config_dir)]
-    return clean(shlex.join(["embedrun", "train", *overrides, *place]))
+    results = []
+    for row in study.ranking():
+        overrides = tuple(f"{name}={value}" for name, value in row.values.items())
+        place = str(study.folder / f"trial-{row.number:04d}")
+        dev = (metric, row.score or 0.0)
+        results.append(Result(row.number, overrides, FINISHED, dev=dev, directory=place, lowest=study.lowest))
+    return Results(results)
 
 
 def write(study: Study, plan: TunePlan) -> None:

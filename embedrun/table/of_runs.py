@@ -18,9 +18,9 @@ from embedrun.table.sheet import CLEAN, Entry, Origin, Sheet, SheetColumn, Sheet
 
 def sheet_of_runs(
     folders: Sequence[Path],
-    columns: Sequence[str] = (),
-    label: Sequence[str] = (),
-    where: Mapping[str, Collection[str]] | None = None,
+    columns: Sequence[str],
+    label: Sequence[str],
+    where: Mapping[str, Collection[str]],
 ) -> Sheet:
     """The finished runs in or below the folders, which exist, with the scores that all of them have.
 
@@ -29,7 +29,6 @@ def sheet_of_runs(
     of `listing.Wanted`; unless it asks for a `kind`, only trainings are shown, without any the evaluations,
     without these the trials.
     """
-    where = where or {}
     files = _wanted(folders, where)
     runs = measured(list(files.values()))
     left = ""

@@ -58,7 +58,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
     """Check a composed configuration; a run directory that the user named is a fault, too."""
     checker = Checker()
     config = checker.build(CollectConfig, plain)
-    folder.refuse_run_directory(checker, "collect", directory)
+    folder.refuse_run_directory(checker, directory)
     if config is None:
         raise checker.refusal()
     checker.problems += _repository_problems(config.repositories)
@@ -189,8 +189,19 @@ def _write(
     for repository in repositories:
         counts[repository.name] = repository.counts
         for split, rows in pairs.items():
-            lines[split] += [_line(row, repository) for row in rows if row.repository == repository.name]
-    unit, count = "words", _words
+            lines[split] += [
+                {
+                    "text1": repository.texts[pair.left],
+                    "text2": repository.texts[pair.right],
+                    "score": pair.score,
+                    "repository": pair.repository,
+                    "number1": pair.left,
+                    "number2": pair.right,
+                }
+                for pair in rows
+                if pair.repository == repository.name
+            ]
+    unit, count = "words", lambda texts: [len(text.split()) for text in texts]
     if plan.tokenizer is not None:
         unit, count = "tokens", tokens_of(plan.tokenizer, "tokenizer")
     lengths = {
@@ -214,21 +225,6 @@ def _write(
             "files": files,
         }
         folder.write(aside / folder.PROVENANCE, provenance)
-
-
-def _line(pair: Pair, repository: Repository) -> Plain:
-    return {
-        "text1": repository.texts[pair.left],
-        "text2": repository.texts[pair.right],
-        "score": pair.score,
-        "repository": pair.repository,
-        "number1": pair.left,
-        "number2": pair.right,
-    }
-
-
-def _words(texts: Sequence[str]) -> list[int]:
-    return [len(text.split()) for text in texts]
 
 
 def _statistics(rows: Sequence[Plain], lengths: np.ndarray) -> Plain:

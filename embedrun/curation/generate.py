@@ -59,7 +59,7 @@ def plan_generate(plain: Plain, directory: str | None = None) -> GeneratePlan:
     config = checker.build(GenerateConfig, plain)
     dataset = _dataset(checker, plain)
     shard = folder.plan_shard(checker, plain)
-    folder.refuse_run_directory(checker, "generate", directory)
+    folder.refuse_run_directory(checker, directory)
     checker.problems += _llms_problems(plain)
     if compute := folder.part(GpuConfig, plain.get("gpu")):
         checker.problems += gpu.problems(compute)

@@ -59,10 +59,13 @@ class LocalLlm:
         if self._model is None:
             self._model, self._tokenizer = self._load()
         special = self._tokenizer.chat_template is None  # a template writes the special tokens itself
-        texts = [prompt if special else self._templated(prompt) for prompt in prompts]
+        texts = list(prompts)
+        if not special:
+            chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
+            texts = self._tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=special)["input_ids"]]
         positions = getattr(self._model.config, "max_position_embeddings", None) or float("inf")
-        fitting = [(text, length) for text, length in zip(texts, lengths, strict=True) if length < positions]
+        fitting = [text for text, length in zip(texts, lengths, strict=True) if length < positions]
         decoded = iter(self._decode(fitting, special, positions) if fitting else ())
         return [
             next(decoded)
@@ -114,24 +117,20 @@ class LocalLlm:
         )
         return model.eval().to(self._device), tokenizer
 
-    def _templated(self, prompt: str) -> str:
-        message = [{"role": "user", "content": prompt}]
-        return self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-
-    def _decode(self, prompts: list[tuple[str, int]], special: bool, positions: float) -> list[Answer]:
+    def _decode(self, texts: list[str], special: bool, positions: float) -> list[Answer]:
         import torch
 
-        texts, lengths = zip(*prompts, strict=True)
-        room = int(min(self._tokens, positions - max(lengths)))
-        batch = self._tokenizer(list(texts), add_special_tokens=special, padding=True, return_tensors="pt")
+        batch = self._tokenizer(texts, add_special_tokens=special, padding=True, return_tensors="pt")
         batch = {name: batch[name].to(self._device) for name in ("input_ids", "attention_mask")}
+        width = batch["input_ids"].shape[1]
         devices = range(torch.cuda.device_count()) if self._device == "cuda" else ()
         seed = int.from_bytes(hashlib.sha256("\0".join([str(self._seed), *texts]).encode()).digest()[:7])
         with torch.inference_mode(), torch.random.fork_rng(devices=devices):
             torch.manual_seed(seed)
-            out = self._model.generate(**batch, max_new_tokens=room)  # (texts, prompt + new tokens)
+            new = int(min(self._tokens, positions - width))
+            out = self._model.generate(**batch, max_new_tokens=new)  # (texts, width + new tokens)
         answers = []
-        for ids in out[:, batch["input_ids"].shape[1] :].tolist():
+        for ids in out[:, width:].tolist():
             length = next((place for place, token in enumerate(ids) if token in self._ends), None)
             text = self._tokenizer.decode(ids[:length], skip_special_tokens=True)
             answers.append(Answer(text, cut=length is None))

@@ -166,7 +166,7 @@ def test_every_fault_of_the_configuration_is_named_together(refused):
     assert "would send the token in the clear" in said
     assert "splits.dev: a share below 1, or a whole number" in said
     assert "no file 'none/tokenizer.json'" in said
-    assert "hydra.run.dir, hydra.sweep.dir: collect makes no run directory; give output=DIR" in said
+    assert "hydra.run.dir, hydra.sweep.dir: no run is made; give output=DIR" in said
 
 
 def test_the_paper_fits_the_schema():

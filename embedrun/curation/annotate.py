@@ -109,11 +109,7 @@ def _teacher_problems(config: AnnotateConfig) -> list[str]:
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine.
 
-    `overrides` are not used; a run directory that the user named is refused.
-
-    Raises:
-        ConfigError: with every fault of the configuration, or if `output` holds another annotation.
-        DataError: with everything that is missing or damaged.
+    `overrides` are not used.
     """
     plain = settled(plain, pin=hub.pinned)  # a later finished run must not change what this one started from
     plan = plan_annotate(plain, directory)

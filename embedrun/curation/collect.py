@@ -108,14 +108,7 @@ def _split_problems(splits: SplitsConfig) -> list[str]:
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Collect as a composed configuration says; a finished collection is shown again.
-
-    `overrides` are not used; a run directory that the user named is refused.
-
-    Raises:
-        ConfigError: with every fault of the configuration.
-        DataError: if a repository is not there, the server refuses, or there are too few duplicates.
-    """
+    """Collect as a composed configuration says; a finished one is shown again; no `overrides` are used."""
     plan = plan_collect(plain, directory)
     data = plan.output / FOLDER
     if data.is_dir():
@@ -228,7 +221,6 @@ def _write(
 
 
 def _statistics(rows: Sequence[Plain], lengths: np.ndarray) -> Plain:
-    """Of one split; `lengths` are those of its texts, ``(2 * rows,)``."""
     positive = sum(row["score"] for row in rows)
     return {
         "positive": positive,

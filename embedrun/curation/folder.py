@@ -55,8 +55,7 @@ def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
             )
         return
     refuse_unwritable("output", output)
-    others = {path.name for path in output.glob("[!.]*")} - {kept}
-    if others:
+    if others := {path.name for path in output.glob("[!.]*")} - {kept}:
         raise ConfigError(f"output: {str(output)!r} holds other files ({min(others)}); name a new folder")
 
 

@@ -163,13 +163,7 @@ def column_of(rows: Rows, column: str | None) -> list[str]:
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Generate the pairs of a composed configuration; `overrides` are not used.
-
-    Raises:
-        ConfigError: with every fault of the configuration, or if `output` holds something else.
-        DataError: with everything that is missing, before anything is asked or written; or if a language
-            model does not answer, and then the answers so far are kept.
-    """
+    """Generate the pairs of a composed configuration; `overrides` are not used."""
     plan = plan_generate(plain, directory)
     config, store = plan.config, Store.find(plan.config.data_dir)
     llms = _models(plan, store)

@@ -63,10 +63,7 @@ TEMPLATES = {
 
 
 def prompt(kind: str, text: str, size: int) -> str:
-    """The prompt for one sentence, as the paper prints it; the full stop after the text is part of it.
-
-    `kind` is a key of `TEMPLATES`; `size` is the number of sentences to ask for.
-    """
+    """The prompt for one sentence, as the paper prints it; the full stop after the text is part of it."""
     return TEMPLATES[kind].format(size=size, text=text)
 
 

@@ -103,11 +103,7 @@ def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]
 
 
 def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
-    """What identifies an encoder, equal on every machine; `folder` has its files.
-
-    `name` (of a local model only that of its folder), `revision` as asked for, `commit` of a hub model or
-    else `sha256` of the model's files, `pooling`, `max_length` and `prompt`.
-    """
+    """What identifies an encoder, equal on every machine; `folder` has its files."""
     commit, local = commit_of(folder), expanded(teacher.name).exists()
     return {
         "name": Path(teacher.name).resolve().name if local else teacher.name,

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,16 +44,7 @@ SCORED = "nli_scored.jsonl.gz"
 BY_LABEL = "scores_by_label"  # .json and .png
 
 
-@dataclass(frozen=True)
-class AnnotatePlan:
-    """One checked annotation, of the labelled pairs `dataset`, or of its positive pairs with `mode=mine`."""
-
-    config: AnnotateConfig
-    dataset: "DataSet"
-    shard: Shard
-
-
-def plan_annotate(plain: Plain, directory: str | None = None) -> AnnotatePlan:
+def plan_annotate(plain: Plain, directory: str | None = None) -> tuple[AnnotateConfig, "DataSet", Shard]:
     """Check a composed configuration; a run directory that the user named is a fault, too."""
     checker = Checker()
     problems = checker.problems
@@ -76,7 +66,7 @@ def plan_annotate(plain: Plain, directory: str | None = None) -> AnnotatePlan:
             )
     if problems or config is None or dataset is None or shard is None:
         raise checker.refusal()
-    return AnnotatePlan(config, dataset, shard)
+    return config, dataset, shard
 
 
 def _dataset_problems(config: AnnotateConfig, dataset: "DataSet | None") -> list[str]:
@@ -112,13 +102,12 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     `overrides` are not used.
     """
     plain = settled(plain, pin=hub.pinned)  # a later finished run must not change what this one started from
-    plan = plan_annotate(plain, directory)
-    config, output = plan.config, expanded(plan.config.output)
-    store = Store.find(config.data_dir)
+    config, dataset, shard = plan_annotate(plain, directory)
+    output, store = expanded(config.output), Store.find(config.data_dir)
     folders, problems = located(config.teachers)
-    if problems := problems + named.unreadable([(plan.dataset, "train")], store):
+    if problems := problems + named.unreadable([(dataset, "train")], store):
         raise DataError(problems)
-    rows = plan.dataset.read("train", store)
+    rows = dataset.read("train", store)
     teachers = [identity(*both) for both in zip(config.teachers, folders, strict=True)]
     if config.mode == "mine":
         return mining.run(config, rows, teachers, output)
@@ -128,7 +117,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         say(f"{output}: already complete, nothing to encode")
         return _report(output)
     parts = Parts(output, rows, settings)
-    numbers = [] if config.merge_only else parts.missing(plan.shard)
+    numbers = [] if config.merge_only else parts.missing(shard)
     folder.write(output / folder.ANNOTATE, settings)
     folder.list_skipped(rows, output)
     if numbers:

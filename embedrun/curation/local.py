@@ -34,8 +34,6 @@ class LocalLlm:
 
     def __init__(self, llm: LlmConfig, folder: Path, *, device: str, precision: str) -> None:
         self._folder, self._device, self._precision = folder, device, precision
-        self._tokens, self._temperature = llm.max_new_tokens or 1, llm.temperature or 0.0
-        self._seed = llm.seed or 0
         # Where a folder lies on this machine is nobody's business, and must not change the output.
         path = expanded(llm.name or "")
         self.label = path.resolve().name if path.exists() else llm.name or ""
@@ -46,9 +44,9 @@ class LocalLlm:
             "files": _files(folder),
             "precision": precision,
             "batch_size": self.together,
-            "max_new_tokens": self._tokens,
-            "temperature": self._temperature,
-            "seed": self._seed,
+            "max_new_tokens": llm.max_new_tokens,
+            "temperature": llm.temperature or 0.0,
+            "seed": llm.seed or 0,
         }
         self._model: Any = None
         self._tokenizer: Any = None
@@ -76,13 +74,12 @@ class LocalLlm:
 
     def close(self) -> None:
         """Free the model's memory."""
-        if self._model is not None:
-            import torch
+        import torch
 
-            self._model = self._tokenizer = None
-            gc.collect()
-            if self._device == "cuda":
-                torch.cuda.empty_cache()
+        self._model = self._tokenizer = None
+        gc.collect()
+        if self._device == "cuda":
+            torch.cuda.empty_cache()
 
     def _load(self) -> tuple[Any, Any]:
         import torch
@@ -108,10 +105,11 @@ class LocalLlm:
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token_id = self._ends[0] if self._ends else 0
         tokenizer.padding_side = "left"  # what is written follows the prompt at once
-        sampled = {"do_sample": True, "temperature": self._temperature, "top_k": 0, "top_p": 1.0}
+        warmth = self.settings["temperature"]
+        sampled = {"do_sample": True, "temperature": warmth, "top_k": 0, "top_p": 1.0}
         # A new one, since generate() falls back to the model's own settings for what it is not told.
         model.generation_config = GenerationConfig(
-            **(sampled if self._temperature > 0 else {"do_sample": False}),
+            **(sampled if warmth > 0 else {"do_sample": False}),
             eos_token_id=self._ends or None,
             pad_token_id=tokenizer.pad_token_id,
         )
@@ -124,10 +122,10 @@ class LocalLlm:
         batch = {name: batch[name].to(self._device) for name in ("input_ids", "attention_mask")}
         width = batch["input_ids"].shape[1]
         devices = range(torch.cuda.device_count()) if self._device == "cuda" else ()
-        seed = int.from_bytes(hashlib.sha256("\0".join([str(self._seed), *texts]).encode()).digest()[:7])
+        drawn = "\0".join([str(self.settings["seed"]), *texts]).encode()
         with torch.inference_mode(), torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
-            new = int(min(self._tokens, positions - width))
+            torch.manual_seed(int.from_bytes(hashlib.sha256(drawn).digest()[:7]))
+            new = int(min(self.settings["max_new_tokens"], positions - width))
             out = self._model.generate(**batch, max_new_tokens=new)  # (texts, width + new tokens)
         answers = []
         for ids in out[:, width:].tolist():

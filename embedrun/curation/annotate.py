@@ -97,10 +97,7 @@ def _teacher_problems(config: AnnotateConfig) -> list[str]:
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine.
-
-    `overrides` are not used.
-    """
+    """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine."""
     plain = settled(plain, pin=hub.pinned)  # a later finished run must not change what this one started from
     config, dataset, shard = plan_annotate(plain, directory)
     output, store = expanded(config.output), Store.find(config.data_dir)

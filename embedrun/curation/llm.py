@@ -76,10 +76,7 @@ _REFUSALS = ("content_filter", "content_policy_violation", "context_length_excee
 class HttpLlm:
     """Asks an endpoint; the openai package retries, and waits between tries.
 
-    Args:
-        llm: its options; the key is sent as a bearer token and written nowhere.
-        retries: of a request.
-        timeout: seconds that a try may wait for the next byte.
+    The key is sent as a bearer token and written nowhere; a try may wait `timeout` seconds for the next byte.
     """
 
     together = 1

@@ -217,7 +217,7 @@ def mine(
 def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: Path) -> Outcome:
     """Mine negatives into the folder `output`, whose provenance comes last.
 
-    `teachers` are the records of `teachers.identity`. Vectors are kept in `parts/` until the negatives are.
+    Vectors are kept in `parts/` until the negatives are.
     """
     pairs = positive_pairs(rows, config.mining.positive_from)
     if not pairs:

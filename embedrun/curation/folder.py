@@ -11,20 +11,11 @@ from embedrun.config import Checker
 from embedrun.console import say
 from embedrun.errors import ConfigError
 from embedrun.experiment.data import skip_warning, write_skipped
-from embedrun.files import (
-    Plain,
-    as_written,
-    read_json,
-    refuse_unwritable,
-    to_json,
-    whole_file,
-    write_atomically,
-)
+from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json, whole_file
 from embedrun.rows import Rows
 
 PROVENANCE = "provenance.json"  # written last, it says that the work is complete
 ANNOTATE = "annotate.json"  # the settings of an annotation or of mining
-
 
 Options = TypeVar("Options")
 
@@ -43,12 +34,10 @@ def plan_shard(checker: Checker, plain: Plain) -> Shard | None:
         return None
 
 
-def refuse_run_directory(checker: Checker, command: str, directory: str | None) -> None:
+def refuse_run_directory(checker: Checker, directory: str | None) -> None:
     """Note a run directory that the user named."""
     if directory is not None:
-        checker.problems.append(
-            f"hydra.run.dir, hydra.sweep.dir: {command} makes no run directory; give output=DIR"
-        )
+        checker.problems.append("hydra.run.dir, hydra.sweep.dir: no run is made; give output=DIR")
 
 
 def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
@@ -66,8 +55,7 @@ def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
             )
         return
     refuse_unwritable("output", output)
-    others = {path.name for path in output.glob("[!.]*")} - {kept}
-    if others:
+    if others := {path.name for path in output.glob("[!.]*")} - {kept}:
         raise ConfigError(f"output: {str(output)!r} holds other files ({min(others)}); name a new folder")
 
 
@@ -79,8 +67,7 @@ def read(path: Path) -> Plain:
 
 def write(path: Path, content: Plain) -> None:
     """Write a JSON file of the folder, in place of an earlier one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, to_json(content))
+    publish(path, to_json(content).encode(), replace=True)
 
 
 def write_array(path: Path, array: np.ndarray) -> None:

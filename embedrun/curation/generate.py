@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,28 +43,19 @@ _OPTIONS_OF = {
 _NEEDED = {"local": ("name", "max_new_tokens", "temperature"), "http": ("url", "model")}
 
 
-@dataclass(frozen=True)
-class GeneratePlan:
-    """One checked generation, of the texts of one split of a data set."""
-
-    config: GenerateConfig
-    dataset: "DataSet"
-    shard: Shard
-
-
-def plan_generate(plain: Plain, directory: str | None = None) -> GeneratePlan:
+def plan_generate(plain: Plain, directory: str | None = None) -> tuple[GenerateConfig, "DataSet", Shard]:
     """Check a composed configuration; a run directory that the user named is a fault, too."""
     checker = Checker()
     config = checker.build(GenerateConfig, plain)
     dataset = _dataset(checker, plain)
     shard = folder.plan_shard(checker, plain)
-    folder.refuse_run_directory(checker, "generate", directory)
+    folder.refuse_run_directory(checker, directory)
     checker.problems += _llms_problems(plain)
     if compute := folder.part(GpuConfig, plain.get("gpu")):
         checker.problems += gpu.problems(compute)
     if checker.problems or config is None or dataset is None or shard is None:
         raise checker.refusal()
-    return GeneratePlan(config, dataset, shard)
+    return config, dataset, shard
 
 
 def _dataset(checker: Checker, plain: Plain) -> "DataSet | None":
@@ -127,9 +117,9 @@ def _llm_problems(llm: LlmConfig) -> list[str]:
     return problems + [f"{name}: {problem}" for name, problem in checks.items() if problem]
 
 
-def _models(plan: GeneratePlan, store: Store) -> list[Llm]:
+def _models(config: GenerateConfig, dataset: "DataSet", store: Store) -> list[Llm]:
     """The language models, which a dry run does without."""
-    config, problems, llms = plan.config, plan.dataset.problems(plan.config.split, store), []
+    problems, llms = dataset.problems(config.split, store), []
     if config.input is not None:
         problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
     for number, llm in enumerate([] if config.dry_run else config.llms):
@@ -163,20 +153,14 @@ def column_of(rows: Rows, column: str | None) -> list[str]:
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Generate the pairs of a composed configuration; `overrides` are not used.
-
-    Raises:
-        ConfigError: with every fault of the configuration, or if `output` holds something else.
-        DataError: with everything that is missing, before anything is asked or written; or if a language
-            model does not answer, and then the answers so far are kept.
-    """
-    plan = plan_generate(plain, directory)
-    config, store = plan.config, Store.find(plan.config.data_dir)
-    llms = _models(plan, store)
-    rows = plan.dataset.read(config.split, store)
+    """Generate the pairs of a composed configuration; `overrides` are not used."""
+    config, dataset, shard = plan_generate(plain, directory)
+    store = Store.find(config.data_dir)
+    llms = _models(config, dataset, store)
+    rows = dataset.read(config.split, store)
     sentences = list(dict.fromkeys(column_of(rows, config.column)))[: config.limit]
     blocks = [sentences[start : start + BLOCK] for start in range(0, len(sentences), BLOCK)]
-    share = [blocks[number] for number in plan.shard.of(len(blocks))]
+    share = [blocks[number] for number in shard.of(len(blocks))]
     if config.dry_run:
         _dry(config, sentences, sum(map(len, share)))
         return Outcome()
@@ -189,7 +173,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     folder.write(output / _SETTINGS, settings)
     folder.list_skipped(rows, output)
     stored = expanded(config.responses) if config.responses else output / _RESPONSES
-    responses = Responses(stored, f"{plan.shard.index}-of-{plan.shard.count}")
+    responses = Responses(stored, f"{shard.index}-of-{shard.count}")
     _ask(llms, share, config.size, responses)
     responses.reload()
     asked = [(llm, kind) for llm in llms for kind in TEMPLATES]  # about each sentence
@@ -209,7 +193,10 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         print(f"{there} are answered; the shard that asks for the last one makes the pairs")
         print(clean(str(output)))
         return Outcome(str(output))
-    facts = {"input": {**_source(plan), "sentences": len(sentences)}, **settings}
+    source = {"dataset": family_name(dataset), "split": config.split, "column": config.column}
+    if config.input is not None:
+        source = {"file": Path(config.input).name}  # no path of this machine
+    facts = {"input": {**source, "sentences": len(sentences)}, **settings}
     _write(output, pairs, rejects, facts | {"requests": len(asked) * len(sentences)})
     return _report(output)
 
@@ -223,14 +210,6 @@ def _settings(config: GenerateConfig, sentences: Sequence[str], llms: Sequence[L
         "filter_small_differences": config.filter_small_differences,
         "llms": [llm.settings for llm in llms],
     }
-
-
-def _source(plan: GeneratePlan) -> Plain:
-    """Where the sentences are from, without a path of this machine."""
-    config = plan.config
-    if config.input is not None:
-        return {"file": Path(config.input).name}
-    return {"dataset": family_name(plan.dataset), "split": config.split, "column": config.column}
 
 
 def _ask(llms: Sequence[Llm], blocks: Sequence[Sequence[str]], size: int, responses: Responses) -> None:

@@ -12,7 +12,6 @@ from github import Auth, BadAttributeException, Github, GithubException, GithubR
 from github.Issue import Issue
 from github.PaginatedList import PaginatedList
 from github.Repository import Repository as Remote
-from github.TimelineEvent import TimelineEvent
 from requests import RequestException
 
 from embedrun.console import duration, say
@@ -21,7 +20,7 @@ from embedrun.curation.pairs import Repository
 from embedrun.errors import DataError
 
 _LABEL = re.compile(r"\bdup(?:e|licate)?s?\b", re.IGNORECASE)
-_MARKS = {"marked_as_duplicate": True, "unmarked_as_duplicate": False}
+_MARKS = {"closed": True, "marked_as_duplicate": True, "unmarked_as_duplicate": False}
 _LONGEST_WAIT = 2 * 3600  # seconds; GitHub's quota is filled every hour
 # Items of one listing before it is begun anew further on: GitHub ends those of comments after 40,000, and
 # PyGithub holds all that it has given.
@@ -35,13 +34,6 @@ class _Retry(GithubRetry):
         if seconds > 10:
             say(f"GitHub's limit is reached; resuming in {duration(seconds)}")
         super().sleep(response)
-
-
-def _mark(event: TimelineEvent) -> bool | None:
-    """Whether the platform says duplicate, or no longer says so; None: neither."""
-    if event.event == "closed" and event.raw_data.get("state_reason") == "duplicate":
-        return True
-    return _MARKS.get(event.event)
 
 
 def connect(api: str, token: str | None, *, timeout: float, retries: int) -> Github:
@@ -180,7 +172,8 @@ class _Reader:
         bodies = [event.raw_data.get("body") or "" for event in events if event.event == "commented"]
         mentioned = {self._local(named) for body in bodies for named in references(body, self._host)}
         mentioned -= {Reference(None, other) for other in {*self._pulls, issue.number}}
-        marks = [mark for mark in map(_mark, events) if mark is not None]
+        said = [e for e in events if e.event != "closed" or e.raw_data.get("state_reason") == "duplicate"]
+        marks = [_MARKS[event.event] for event in said if event.event in _MARKS]
         if True not in marks[-1:]:
             return set()
         is_clear = len(mentioned) == 1

@@ -63,10 +63,7 @@ TEMPLATES = {
 
 
 def prompt(kind: str, text: str, size: int) -> str:
-    """The prompt for one sentence, as the paper prints it; the full stop after the text is part of it.
-
-    `kind` is a key of `TEMPLATES`; `size` is the number of sentences to ask for.
-    """
+    """The prompt for one sentence, as the paper prints it; the full stop after the text is part of it."""
     return TEMPLATES[kind].format(size=size, text=text)
 
 
@@ -79,10 +76,7 @@ _REFUSALS = ("content_filter", "content_policy_violation", "context_length_excee
 class HttpLlm:
     """Asks an endpoint; the openai package retries, and waits between tries.
 
-    Args:
-        llm: its options; the key is sent as a bearer token and written nowhere.
-        retries: of a request.
-        timeout: seconds that a try may wait for the next byte.
+    The key is sent as a bearer token and written nowhere; a try may wait `timeout` seconds for the next byte.
     """
 
     together = 1

@@ -56,10 +56,9 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
             "pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'"
         )
     problems += _range_problems(config.mining)
-    prompts = {
-        name: prompt_problem(getattr(config.mining, name)) for name in ("query_prompt", "corpus_prompt")
-    }
-    problems += [f"mining.{name}: {problem}" for name, problem in prompts.items() if problem]
+    for name in ("query_prompt", "corpus_prompt"):
+        if problem := prompt_problem(getattr(config.mining, name)):
+            problems.append(f"mining.{name}: {problem}")
     if dataset is not None:
         problems += _data_problems(dataset, config.mining.positive_from)
     if find_spec("sentence_transformers") is None:
@@ -218,7 +217,7 @@ def mine(
 def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: Path) -> Outcome:
     """Mine negatives into the folder `output`, whose provenance comes last.
 
-    `teachers` are the records of `teachers.identity`. Vectors are kept in `parts/` until the negatives are.
+    Vectors are kept in `parts/` until the negatives are.
     """
     pairs = positive_pairs(rows, config.mining.positive_from)
     if not pairs:

@@ -64,7 +64,11 @@ def make_pairs(
         raise DataError("no duplicate was found; name other repositories, or more of their issues")
     group_of, positives = _groups(by_texts), sorted(by_texts.values())
     groups = [group_of[texts[pair.repository][pair.left]] for pair in positives]
-    split_of = _assign(groups, _room(shares, len(positives), negatives), seed)
+    room = {  # positives that dev and test take
+        split: round(share * len(positives) if share < 1 else share / (1 + negatives))
+        for split, share in shares.items()
+    }
+    split_of = _assign(groups, room, seed)
     pairs = {split: [] for split in SPLITS if shares.get(split, 1) > 0}
     for pair, group in zip(positives, groups, strict=True):
         pairs[split_of[group]].append(pair)
@@ -102,13 +106,6 @@ def _groups(links: Iterable[Iterable[Text]]) -> dict[Text, Text]:
         joined = set().union(*(members.get(text, {text}) for text in link))
         members.update(dict.fromkeys(joined, joined))
     return {text: min(group) for text, group in members.items()}
-
-
-def _room(shares: Mapping[str, float], positives: int, negatives: float) -> dict[str, int]:
-    return {
-        split: round(share * positives if share < 1 else share / (1 + negatives))
-        for split, share in shares.items()
-    }
 
 
 def _assign(pair_groups: Sequence[Text], room: dict[str, int], seed: int) -> dict[Text, str]:

@@ -1,8 +1,7 @@
 """What scores a pair: the teachers, their settings, the cosines of a block."""
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +34,7 @@ def prompt_problem(prompt: str | None) -> str | None:
 
 def prompted(texts: Sequence[str], prompt: str | None) -> list[str]:
     """The texts as a teacher reads them; `prompt` is a template with `{text}`, a prefix or None."""
-    if prompt is None:
-        return list(texts)
-    template = prompt if _PLACE in prompt else prompt + _PLACE
+    template = prompt if prompt and _PLACE in prompt else (prompt or "") + _PLACE
     return [template.replace(_PLACE, text) for text in texts]
 
 
@@ -99,27 +96,14 @@ def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]
     folders, problems = [], []
     for index, teacher in enumerate(teachers):
         try:
-            with _named(index):
-                folders.append(backbone.locate(teacher.name, teacher.revision))
+            folders.append(backbone.locate(teacher.name, teacher.revision))
         except DataError as fault:
-            problems += fault.problems
+            problems += [f"teachers[{index}]: {problem}" for problem in fault.problems]
     return folders, problems
 
 
-@contextlib.contextmanager
-def _named(index: int) -> Iterator[None]:
-    try:
-        yield
-    except (ConfigError, DataError) as fault:
-        raise type(fault)([f"teachers[{index}]: {problem}" for problem in fault.problems]) from fault
-
-
 def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
-    """What identifies an encoder, equal on every machine; `folder` has its files.
-
-    `name` (of a local model only that of its folder), `revision` as asked for, `commit` of a hub model or
-    else `sha256` of the model's files, `pooling`, `max_length` and `prompt`.
-    """
+    """What identifies an encoder, equal on every machine; `folder` has its files."""
     commit, local = commit_of(folder), expanded(teacher.name).exists()
     return {
         "name": Path(teacher.name).resolve().name if local else teacher.name,
@@ -137,10 +121,12 @@ def load(teachers: Sequence[AnnotatorConfig], device: torch.device) -> list[Enco
     encoders = []
     for index, teacher in enumerate(teachers):
         model = BackboneConfig(name=teacher.name, revision=teacher.revision, max_length=teacher.max_length)
-        with _named(index):
+        try:
             # No weight that a vector depends on is drawn from the seed.
             encoder = Encoder.build(model, PoolingConfig(name=teacher.pooling), seed=0)
-            if teacher.prompt is not None:  # in place of the one that its files name
-                encoder.use(None)
+        except (ConfigError, DataError) as fault:
+            raise type(fault)([f"teachers[{index}]: {problem}" for problem in fault.problems]) from fault
+        if teacher.prompt is not None:  # in place of the one that its files name
+            encoder.use(None)
         encoders.append(encoder.to(device).eval())
     return encoders

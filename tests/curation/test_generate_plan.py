@@ -19,11 +19,13 @@ def problems(**changes) -> list[str]:
 
 
 def test_a_plan_holds_the_options_the_data_set_and_the_share():
-    plan = plan_generate(plain(input=None, dataset={"name": "stsb"}, column="text1", shard="1/3"))
-    assert plan.dataset.name == "stsb"
-    assert (plan.shard.index, plan.shard.count) == (1, 3)
-    assert plan.config.llms[0].max_new_tokens == 512
-    assert plan_generate(plain()).dataset.name == "texts"
+    config, dataset, shard = plan_generate(
+        plain(input=None, dataset={"name": "stsb"}, column="text1", shard="1/3")
+    )
+    assert dataset.name == "stsb"
+    assert (shard.index, shard.count) == (1, 3)
+    assert config.llms[0].max_new_tokens == 512
+    assert plan_generate(plain())[1].name == "texts"
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_the_pairs_of_each_language_model_have_their_command():
     for label, command in commands.items():
         words = shlex.split(command)
         assert words[:2] == ["embedrun", "generate"]
-        config = plan_generate(configuration("generate", tuple(words[2:]))).config
+        config, _, _ = plan_generate(configuration("generate", tuple(words[2:])))
         found[label] = (config.output, [llm.kind for llm in config.llms], config.filter_small_differences)
     assert found == {
         "AnglE-BERT + ChatGPT": ("generated/chatgpt", ["http"], 5),

@@ -358,14 +358,6 @@ def batches(
     return Batches(most, usual, exact, count, tokens, order)
 
 
-def dev_scores(config: TrainConfig, order: Order, steps: int) -> int:
-    """How often a run of so many steps is scored on dev, without the one before training."""
-    training = config.training
-    if training.evaluations_per_epoch is not None:
-        return len(order.marks(steps, training.evaluations_per_epoch) | {steps})
-    return -(-steps // (training.evaluate_every or steps))
-
-
 @dataclass(frozen=True)
 class Scored:
     """The distinct sentences that a run scores: those of `dev` select, or are of `training.dev_tasks`.
@@ -464,8 +456,10 @@ class Cost:
         """What training costs, as far as it is known: without the data, the steps of an option at most."""
         if batches.order is None:
             return cls(config.training.max_steps or 0)
-        steps = batches.order.steps(config.training.epochs, config.training.max_steps)
-        cost = cls(steps, dev_scores(config, batches.order, steps))
+        training, order = config.training, batches.order
+        steps = order.steps(training.epochs, training.max_steps)
+        regular, per_epoch = -(-steps // (training.evaluate_every or steps)), training.evaluations_per_epoch
+        cost = cls(steps, regular if per_epoch is None else len(order.marks(steps, per_epoch) | {steps}))
         if batches.tokens is None:
             return cost
         tokens = steps * config.training.accumulate * batches.usual * batches.tokens.mean

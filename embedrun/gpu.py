@@ -76,16 +76,13 @@ def problems(config: GpuConfig) -> list[str]:
     workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if config.deterministic and workspace not in (None, *_WORKSPACES):
         found.append(
-            f"gpu.deterministic: needs the environment variable CUBLAS_WORKSPACE_CONFIG to be one of "
-            f"{', '.join(_WORKSPACES)}, or unset; it is {workspace!r}"
+            f"gpu.deterministic: needs CUBLAS_WORKSPACE_CONFIG as {' or '.join(_WORKSPACES)}, not {workspace}"
         )
     if config.compile:
         where = "CUDA" if cuda else "a CPU"
         kind, variable, *names = _COMPILERS[where]
         if not any(shutil.which(name) for name in (os.environ.get(variable), *names) if name):
-            found.append(
-                f"gpu.compile: on {where} it needs a {kind} compiler, and there is none; install {names[0]}"
-            )
+            found.append(f"gpu.compile: on {where} it needs a {kind} compiler; install {names[0]}")
     if cuda and config.processes > max(1, torch.cuda.device_count()):
         found.append(
             f"gpu.processes: {config.processes} asked for, one a device, and this machine has "
@@ -98,9 +95,7 @@ def _precision_problems(config: GpuConfig, *, cuda: bool) -> list[str]:
     """What the device that will be used cannot do; the processor has bf16, if only emulated."""
     precision = config.precision
     if precision in ("fp16", "tf32") and not cuda:
-        return [
-            f"gpu.precision: {precision} needs a CUDA device; choose fp32, or bf16 where the device has it"
-        ]
+        return [f"gpu.precision: {precision} needs a CUDA device; choose fp32 or bf16"]
     lacks_tf32 = precision == "tf32" and torch.cuda.get_device_capability() < _TF32_SINCE
     lacks_bf16 = precision == "bf16" and cuda and not torch.cuda.is_bf16_supported(False)
     if lacks_tf32 or lacks_bf16:

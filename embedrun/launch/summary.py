@@ -250,9 +250,7 @@ def verdict(results: Results, most: int | None = None) -> list[str]:
     if len(ranking) < 2:
         return []
     if best is None:
-        return [
-            f"no best by {results.metric}: one seed and no interval over rows; seed=1,2,3 gives each a spread"
-        ]
+        return [f"no best by {results.metric}: one seed and no interval over rows; add seed=1,2,3"]
     first = [best, *(group for group in ranking[1:] if group.standing == "tied")]
     named = [group.text(str(results.metric)) for group in first[:most]]
     named += [f"and {len(first) - len(named)} more"] if len(first) > len(named) else []

@@ -319,10 +319,7 @@ def is_of(folder: Path, command: str, hashes: Sequence[str]) -> bool:
 
 
 def write(folder: Path, command: str, hashes: Sequence[str], results: Results) -> None:
-    """Write `summary.md`, `summary.csv` and `sweep.json` over those of before.
-
-    `hashes` are of the jobs' configurations; the folder is one that `begin` has made.
-    """
+    """Write `summary.md`, `summary.csv` and `sweep.json` over those of before."""
     record = {
         "schema": 2,
         "command": command,

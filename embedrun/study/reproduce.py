@@ -281,7 +281,7 @@ def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any
 def _seconds(plan: TrainPlan | EvaluatePlan, cost: Cost) -> _Times:
     config, steps, scoring = plan.config, None, None
     if cost.operations is not None and isinstance(plan, TrainPlan):
-        kind, processes = precision(plan.config), processes_of(plan.config)
+        kind, processes = precision(plan.config.gpu), processes_of(plan.config)
         steps = seconds(config.gpu.device, cost.operations, kind, processes)
     if cost.scoring is not None:
         scoring = seconds(config.gpu.device, cost.scoring, config.evaluation.precision)

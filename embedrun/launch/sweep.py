@@ -18,7 +18,7 @@ from embedrun.files import Plain, only_writer, unwritable
 from embedrun.launch import launcher, summary
 from embedrun.launch.job import Before, Job, before, latest
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Result, Results, result
-from embedrun.runs.directory import Outcome, config_hash
+from embedrun.runs.directory import Outcome, config_hash, new_folder
 from embedrun.runs.search import settled_as_begun, settled_for
 from embedrun.store import hub
 
@@ -185,17 +185,3 @@ class _Multirun:
         if lines := summary.next_steps(results):
             print("\n".join(lines), flush=True)
         return 1 if any(job.state in (FAILED, STOPPED, WAITING) for job in results.jobs) else 0
-
-
-def new_folder(parent: Path, name: str) -> Path:
-    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed."""
-    if why := unwritable(parent / name):
-        raise ConfigError(f"{why}; go to another folder")
-    for attempt in range(1, 10_000):
-        path = parent / (name if attempt == 1 else f"{name}.{attempt}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return path
-    raise ConfigError(f"no free folder below {parent}")

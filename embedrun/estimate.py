@@ -22,6 +22,7 @@ from embedrun.dataset import views_of
 from embedrun.experiment.plan import TrainPlan
 from embedrun.experiment.scoring import Scorer
 from embedrun.family import family_name
+from embedrun.gpu import precision
 from embedrun.loss.terms import Pass
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER
 from embedrun.prompt import Prompt, in_training, in_use, of
@@ -63,16 +64,6 @@ def at_a_time(config: TrainConfig, batch: int) -> int:
     """Rows of a batch that a process encodes at a time, at most."""
     rows = own_rows(config, batch)
     return min(config.training.micro_batch_size or rows, rows)
-
-
-def precision(config: TrainConfig) -> str:
-    """That of the backbone while it trains here, or on a CUDA device that is asked for and not here."""
-    asked, is_here = config.gpu.precision, torch.cuda.is_available()
-    if asked != "auto":
-        return asked
-    if config.gpu.device == "cpu" or (config.gpu.device == "auto" and not is_here):
-        return "fp32"
-    return "bf16" if not is_here or torch.cuda.is_bf16_supported(False) else "fp16"
 
 
 _HALF = ("bf16", "fp16")
@@ -227,7 +218,7 @@ def price(
     usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
     each = " + ".join(f"{name} {console.size(count)}" for name, count in memory(usual).items())
     each_device = " a device" if processes_of(config) > 1 else ""
-    bits = 16 if precision(config) in _HALF else 32
+    bits = 16 if precision(config.gpu) in _HALF else 32
     lines = [
         ["parameters", f"{parameters:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
@@ -281,7 +272,7 @@ def _memory(
         texts=rows * views,
         length=length,
         trained=trained,
-        half=precision(config) in _HALF,
+        half=precision(config.gpu) in _HALF,
         attention=config.backbone.attention,
         checkpointing=training.gradient_checkpointing,
         dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
@@ -311,7 +302,7 @@ def _unpadded(config: TrainConfig, shape: Shape) -> bool:
     """Whether a pass on CUDA is to be without padding: what `unpadded.usable` will say of the model."""
     training, gpu = config.training, config.gpu
     return (
-        precision(config) in _HALF
+        precision(config.gpu) in _HALF
         and config.backbone.attention == "sdpa"
         and config.pooling.name not in (FIRST_LAST, *LEGACY)
         and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
@@ -356,14 +347,6 @@ def batches(
         usual = max(1, min(most, int(training.batch_tokens / tokens.mean)))
     order = Order(count, usual, training.accumulate, plan.config.seed)
     return Batches(most, usual, exact, count, tokens, order)
-
-
-def dev_scores(config: TrainConfig, order: Order, steps: int) -> int:
-    """How often a run of so many steps is scored on dev, without the one before training."""
-    training = config.training
-    if training.evaluations_per_epoch is not None:
-        return len(order.marks(steps, training.evaluations_per_epoch) | {steps})
-    return -(-steps // (training.evaluate_every or steps))
 
 
 @dataclass(frozen=True)
@@ -441,10 +424,7 @@ def _computed_weights(size: Size) -> int:
 
 @dataclass(frozen=True)
 class Cost:
-    """The steps of a run and how often it is scored on dev, its tokens and operations; None: not known.
-
-    `scoring` are the operations of scoring.
-    """
+    """Steps of a run, scores on dev, tokens, operations of the steps and of scoring; None: not known."""
 
     steps: int
     dev_scores: int = 0
@@ -464,8 +444,10 @@ class Cost:
         """What training costs, as far as it is known: without the data, the steps of an option at most."""
         if batches.order is None:
             return cls(config.training.max_steps or 0)
-        steps = batches.order.steps(config.training.epochs, config.training.max_steps)
-        cost = cls(steps, dev_scores(config, batches.order, steps))
+        training, order = config.training, batches.order
+        steps = order.steps(training.epochs, training.max_steps)
+        regular, per_epoch = -(-steps // (training.evaluate_every or steps)), training.evaluations_per_epoch
+        cost = cls(steps, regular if per_epoch is None else len(order.marks(steps, per_epoch) | {steps}))
         if batches.tokens is None:
             return cost
         tokens = steps * config.training.accumulate * batches.usual * batches.tokens.mean
@@ -485,10 +467,7 @@ def cost(
     size: Size | None,
     scored: Scored | None = None,
 ) -> list[list[str]]:
-    """Table rows of what and how much: steps, dev scores, tokens, scoring, time.
-
-    A `shape`, `size` or `scored` of None is not known.
-    """
+    """Table rows of what and how much: steps, dev scores, tokens, scoring, time."""
     training, order, tokens = config.training, batches.order, batches.tokens
     if order is None:
         most = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
@@ -518,9 +497,7 @@ def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch
     Two for each weight of a linear layer and token in the forward pass, as many for the gradient at the
     activations, and as many for that at the weights, which an adapter leaves out. Encoding in parts
     and gradient checkpointing each add a forward pass; SAM does all of it twice. Attention between tokens,
-    losses, teachers and scoring are not included.
-
-    `tokens` are those of the whole run; `batch` is the rows of a batch.
+    losses, teachers and scoring are not included. `tokens` are those of the whole run.
     """
     training = config.training
     parts = at_a_time(config, batch) < own_rows(config, batch)
@@ -544,7 +521,7 @@ def seconds(device: str, work: float, kind: str, processes: int = 1) -> float | 
 
 
 def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[str]]:
-    kind, device = precision(config), config.gpu.device
+    kind, device = precision(config.gpu), config.gpu.device
     training = seconds(device, work, kind, processes_of(config))
     if training is None:
         return [["time, estimated", "not known on a machine without CUDA"]]

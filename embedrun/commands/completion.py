@@ -79,13 +79,8 @@ def _words(command: str, made: Parser) -> list[str]:
 
 
 def _tables() -> list[str]:
-    groups = presets.groups().items()
-    return [
-        f"{group.removeprefix('table/')}/{name}"
-        for group, names in groups
-        if group.startswith("table/")
-        for name in names
-    ]
+    words = [f"{group}/{name}" for group, names in presets.groups().items() for name in names]
+    return [word.removeprefix("table/") for word in words if word.startswith("table/")]
 
 
 def _choices(made: Parser) -> list[str]:

@@ -18,7 +18,7 @@ from embedrun.config.safety import launcher_of
 from embedrun.console import clean, say
 from embedrun.errors import USAGE, ConfigError
 from embedrun.launch import launcher
-from embedrun.launch.sweep import new_folder
+from embedrun.runs.directory import new_folder
 from embedrun.table.formats import render
 from embedrun.table.preset import Table, load, load_scale, names
 

@@ -48,7 +48,9 @@ def composed(
     """
     given = list(request.overrides if overrides is None else overrides)
     parsed = _parsed(given, request)
-    _refuse(safety.override_problems(parsed, request.groups) or _choice_problems(parsed, request))
+    _refuse(safety.override_problems(parsed, request.groups))
+    ours = presets.read(presets.folder(), request.root).choices
+    _refuse([fault for override in parsed for fault in _problems_of_choice(override, ours, request.groups)])
     if request.config_dir is not None and (own := request.config_dir / "hydra").exists():
         raise ConfigError(f"{own}: Hydra's own groups may not be added to; remove the folder")
     with started(request.config_dir) as folder:
@@ -83,10 +85,7 @@ def sweep(request: Request) -> list[list[str]]:
 
 
 class Compositions:
-    """Configurations of presets that are compared with each other, each composed once.
-
-    Both methods raise `ConfigError` if the overrides do not compose.
-    """
+    """Configurations of presets that are compared with each other, each composed once."""
 
     def __init__(self) -> None:
         self._of = cache(lambda *given: composed(Request(given[0], given[1:]), strict=True))
@@ -101,17 +100,14 @@ class Compositions:
 
 
 @contextlib.contextmanager
-def started(config_dir: Path | None, name: str = "app") -> Iterator[list[str]]:
-    """A fresh Hydra over conf/; yields the overrides that add the user's own folder.
-
-    `name` is what launchers call their jobs.
-    """
+def started(config_dir: Path | None) -> Iterator[list[str]]:
+    """A fresh Hydra over conf/; yields the overrides that add the user's own folder."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
     register_resolvers()
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(presets.folder()), version_base=None, job_name=name):
+    with initialize_config_dir(str(presets.folder()), version_base=None, job_name="embedrun"):
         yield [f"hydra.searchpath=[{quoted(f'file://{config_dir}')}]"] if config_dir else []
 
 
@@ -150,11 +146,6 @@ def _values(override: "Override") -> list[str]:
         return [f"{key}={value}" for value in override.sweep_string_iterator()]
     except HydraException as fault:  # interval(...)
         raise ConfigError(f"{override.input_line}: {fault}") from None
-
-
-def _choice_problems(parsed: Sequence["Override"], request: Request) -> list[str]:
-    ours = presets.read(presets.folder(), request.root).choices
-    return [problem for override in parsed for problem in _problems_of_choice(override, ours, request.groups)]
 
 
 def _problems_of_choice(

@@ -84,9 +84,7 @@ class AdapterConfig:
 class BackboneConfig:
     """The transformer that turns tokens into token vectors."""
 
-    name: str | None = option(
-        unit="hub id, folder, run directory, a checkpoint of it, or run:NAME; null makes one from `scratch`"
-    )
+    name: str | None = option(unit=f"{_ENCODER}; null makes one from `scratch`")
     revision: str | None = option(None, unit=_REVISION)
     layers: int | None = option(None, unit="layers that are kept, the first ones; null: all", at_least=0)
     max_length: int | None = option(
@@ -373,9 +371,7 @@ class LlmConfig:
     max_new_tokens: int | None = option(
         512, unit="tokens of an answer at most; null, only for http: as the endpoint has it", at_least=1
     )
-    temperature: float | None = option(
-        0.0, unit="0: likeliest token; null, only http: the endpoint's", at_least=0, at_most=5
-    )
+    temperature: float | None = option(0.0, unit="0: likeliest; null: the endpoint's", at_least=0, at_most=5)
     seed: int | None = option(None, unit="of sampling; null: local 0, http none", at_least=0, below=2**31)
 
 

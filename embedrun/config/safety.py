@@ -40,9 +40,7 @@ _BOOKKEEPING = ("hydra.overrides", "hydra.runtime", "hydra.job.name", "hydra.job
 def environment_variable(name: str, default: object = None) -> Any:
     """Replaces OmegaConf's `oc.env`: only the listed variables may be read."""
     if name not in VARIABLES:
-        raise ValueError(
-            f"a configuration may not read the environment variable {name!r}, only {', '.join(VARIABLES)}"
-        )
+        raise ValueError(f"may not read the environment variable {name!r}, only {', '.join(VARIABLES)}")
     return os.environ.get(name, default)
 
 
@@ -104,9 +102,7 @@ def hydra_problems(composed: Plain, allowed: Plain) -> list[str]:
         if choice not in names:
             problems.append(f"{group}={choice}: not one of {', '.join(names)}")
         elif choice != allowed["runtime"]["choices"].get(group):
-            problems.append(
-                f"{group}={choice}: Hydra ignores what an experiment file chooses; type it instead"
-            )
+            problems.append(f"{group}={choice}: Hydra ignores it in an experiment file; type it instead")
     return problems
 
 

@@ -192,9 +192,7 @@ def before(command: str, config: Plain, directory: str | None, fingerprints: "Fi
     if not run.has_begun and (run.path / ".lock").is_file() and is_empty(run.path):
         return _removed(run.path)
     if run.config_sha256 != wanted:
-        return Before(
-            fault=f"{run.path} exists and is not a run of this configuration; name another directory"
-        )
+        return Before(fault=f"{run.path} exists and is no run of this configuration; name another directory")
     earlier = _earlier(command, config, [run], fingerprints)
     if earlier.changed is None:
         return earlier
@@ -268,9 +266,8 @@ def _outcome(payload: Plain) -> Outcome:
     more = {} if resumed is None else {"resumed": Path(resumed)}
     more |= {} if choices is None else {"choices": choices}
     try:
-        return run_of(payload["command"])(
-            payload["config"], payload["overrides"], payload["directory"], **more
-        )
+        run = run_of(payload["command"])
+        return run(payload["config"], payload["overrides"], payload["directory"], **more)
     except KeyboardInterrupt as stop:
         return Outcome(error="interrupted", code=exit_code(stop))
     except Exception as fault:

@@ -65,9 +65,8 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
             with signals.raised() if logs is None else signals.stopping(place / STOP):
                 fault = _sweep(request, name, [job.config for job in jobs], work)
         except KeyboardInterrupt as stop:
-            raise Interrupted(
-                [_interrupted(place, number, stop) for number in range(len(jobs))], stop
-            ) from None
+            outcomes = [_interrupted(place, number, stop) for number in range(len(jobs))]
+            raise Interrupted(outcomes, stop) from None
         lost = Outcome(error=f"the launcher has lost it ({fault})", code=1)
         return [_outcome(place, number) or lost for number in range(len(jobs))]
 
@@ -82,7 +81,7 @@ def _sweep(request: Request, name: str, configs: Sequence[Plain], work: "Work") 
             from hydra.core.global_hydra import GlobalHydra
 
             overrides = _overrides(request, name, configs, work.folder)
-            with started(None, "embedrun"), started_by_others():
+            with started(None), started_by_others():
                 hydra = GlobalHydra.instance().hydra
                 assert hydra is not None
                 hydra.multirun(None, work, overrides, with_log_configuration=False)

@@ -250,9 +250,7 @@ def verdict(results: Results, most: int | None = None) -> list[str]:
     if len(ranking) < 2:
         return []
     if best is None:
-        return [
-            f"no best by {results.metric}: one seed and no interval over rows; seed=1,2,3 gives each a spread"
-        ]
+        return [f"no best by {results.metric}: one seed and no interval over rows; add seed=1,2,3"]
     first = [best, *(group for group in ranking[1:] if group.standing == "tied")]
     named = [group.text(str(results.metric)) for group in first[:most]]
     named += [f"and {len(first) - len(named)} more"] if len(first) > len(named) else []
@@ -321,10 +319,7 @@ def is_of(folder: Path, command: str, hashes: Sequence[str]) -> bool:
 
 
 def write(folder: Path, command: str, hashes: Sequence[str], results: Results) -> None:
-    """Write `summary.md`, `summary.csv` and `sweep.json` over those of before.
-
-    `hashes` are of the jobs' configurations; the folder is one that `begin` has made.
-    """
+    """Write `summary.md`, `summary.csv` and `sweep.json` over those of before."""
     record = {
         "schema": 2,
         "command": command,

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from embedrun.files import Plain, only_writer, unwritable
 from embedrun.launch import launcher, summary
 from embedrun.launch.job import Before, Job, before, latest
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Result, Results, result
-from embedrun.runs.directory import Outcome, config_hash
+from embedrun.runs.directory import Outcome, config_hash, new_folder
 from embedrun.runs.search import settled_as_begun, settled_for
 from embedrun.store import hub
 
@@ -48,7 +48,7 @@ class _Multirun:
         self._hashes = [config_hash(job.config) for job in jobs]
         self._parent = next((Path(job.parent) for job in jobs if job.parent is not None), None)
         self._outcomes: dict[int, Outcome] = {}  # of the jobs that are done with, by number
-        self._before: dict[int, Before] = {}
+        self._before: dict[int, Before] = defaultdict(Before)
         self._configs: dict[int, Plain] = {}  # of the same jobs, settled
         self._shared = set.intersection(*(set(job.overrides) for job in jobs))
 
@@ -153,7 +153,7 @@ class _Multirun:
         return self._report(folder)
 
     def _job(self, number: int) -> Job:
-        job, resumed = self._jobs[number], self._earlier(number).unfinished
+        job, resumed = self._jobs[number], self._before[number].unfinished
         new = Job(
             command=self._request.command,
             config=job.config,
@@ -168,11 +168,8 @@ class _Multirun:
         # A run resumes with the models that it was found by, whatever finishes before its turn.
         return replace(new, config=self._configs[number], directory=None, resumed=str(resumed))
 
-    def _earlier(self, number: int) -> Before:
-        return self._before.get(number, Before())
-
     def _result(self, number: int, job: Composed) -> Result:
-        outcome, finished = self._outcomes[number], self._earlier(number).finished
+        outcome, finished = self._outcomes[number], self._before[number].finished
         has_begun = outcome.error and outcome.code not in (USAGE, IN_USE) and outcome.error != WAITING
         if has_begun and outcome.directory is None:
             config = settled_as_begun(job.config, job.directory, hub.pinned)
@@ -188,17 +185,3 @@ class _Multirun:
         if lines := summary.next_steps(results):
             print("\n".join(lines), flush=True)
         return 1 if any(job.state in (FAILED, STOPPED, WAITING) for job in results.jobs) else 0
-
-
-def new_folder(parent: Path, name: str) -> Path:
-    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed."""
-    if why := unwritable(parent / name):
-        raise ConfigError(f"{why}; go to another folder")
-    for attempt in range(1, 10_000):
-        path = parent / (name if attempt == 1 else f"{name}.{attempt}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return path
-    raise ConfigError(f"no free folder below {parent}")

@@ -87,9 +87,7 @@ class Run:
         if directory is None:
             parent = Path("outputs") / check_name(name)
             stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-            advice = "go to another folder, or name the directory with hydra.run.dir=DIR"
-            with _refused(f"outputs: cannot make a directory below {str(parent)!r}", advice):
-                return cls(_made(parent, f"{stamp}-{config_hash(config)[:6]}"))
+            return cls(new_folder(parent, f"{stamp}-{config_hash(config)[:6]}"))
         path = Path(directory)
         if again and is_empty(path):
             return cls(path)
@@ -203,17 +201,18 @@ def _refused(problem: str, next_step: str) -> Iterator[None]:
         raise ConfigError(f"{problem} ({fault}); {next_step}") from None
 
 
-def _made(parent: Path, name: str) -> Path:
-    """Make a directory of this name, with `.2`, ... appended where the same run started in this second."""
-    parent.mkdir(parents=True, exist_ok=True)
+def new_folder(parent: Path, name: str) -> Path:
+    """Make a folder of this name, with `.2`, ... appended where another started in this second."""
     path, attempt = parent / name, 1
-    while True:
-        try:
-            path.mkdir()
-            return path
-        except FileExistsError:
-            attempt += 1
-            path = parent / f"{name}.{attempt}"
+    with _refused(f"outputs: cannot make a directory below {str(parent)!r}", "go to another folder"):
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                path.mkdir()
+                return path
+            except FileExistsError:
+                attempt += 1
+                path = parent / f"{name}.{attempt}"
 
 
 def is_empty(path: Path) -> bool:

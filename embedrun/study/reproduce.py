@@ -244,7 +244,7 @@ def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any
 def _seconds(plan: TrainPlan | EvaluatePlan, cost: estimate.Cost) -> _Times:
     config, steps, scoring = plan.config, None, None
     if cost.operations is not None and isinstance(plan, TrainPlan):
-        kind, processes = estimate.precision(plan.config), estimate.processes_of(plan.config)
+        kind, processes = estimate.precision(plan.config.gpu), estimate.processes_of(plan.config)
         steps = estimate.seconds(config.gpu.device, cost.operations, kind, processes)
     if cost.scoring is not None:
         scoring = estimate.seconds(config.gpu.device, cost.scoring, config.evaluation.precision)

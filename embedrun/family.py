@@ -123,10 +123,7 @@ def tree(module: str) -> ast.Module:
 
 
 def code_of(config: Plain) -> dict[str, str]:
-    """SHA-256 of the code of each loss term, and of each data set and task that a package offers.
-
-    Keys are ``code FAMILY NAME``. Nothing is imported; what is not installed is left out.
-    """
+    """SHA-256 of the code of each loss term, and of each data set and task of an installed package."""
     groups = {name: group for name, group in config.items() if isinstance(group, Mapping)}
     used = (
         ("loss", groups.get("loss", {}).get("terms")),

@@ -9,7 +9,6 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,11 +37,9 @@ def sha256(path: Path) -> str:
 def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> Iterator[Path]:
     """A temporary path beside `path`; after the block the file stands at `path`, whole, or not at all.
 
-    A reader sees the old file or the new, never a part, even after a power cut. If the block fails, the old
-    one stays. Of several writers the last wins. The folder must exist.
-
-    `aside` names the temporary file, for what one process writes at a time: the next overwrites what a killed
-    one left. Without `sync`, for what can be made again, a power cut may leave an empty file.
+    A reader sees the old file or the new, never a part, even after a power cut. Of several writers the last
+    wins. `aside` names the temporary file, for what one process writes at a time: the next overwrites what a
+    killed one left. Without `sync`, for what can be made again, a power cut may leave an empty file.
     """
     beside = path.with_name(aside or f"{_ASIDE}{os.urandom(8).hex()}-{path.name}")
     try:
@@ -95,10 +92,7 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
 
 
 def copy_mode(like: Path, paths: Iterable[Path]) -> None:
-    """Give files the mode of one made in the ordinary way, so that the umask decides it.
-
-    safetensors makes its files private. Folders among `paths` stay as they are.
-    """
+    """Give files the mode of one made in the ordinary way: safetensors makes its files private."""
     mode = stat.S_IMODE(like.stat().st_mode)
     for path in paths:
         if path.is_file():
@@ -280,7 +274,4 @@ def to_json_lines(rows: Iterable[object]) -> bytes:
 
 def packed(content: bytes) -> bytes:
     """The content as gzip, without the name and the time that would make equal files differ."""
-    buffer = BytesIO()
-    with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0) as file:
-        file.write(content)
-    return buffer.getvalue()
+    return gzip.compress(content, mtime=0)

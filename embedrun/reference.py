@@ -41,10 +41,7 @@ _NO_DEFAULT = (MISSING, inspect.Parameter.empty, options.REQUIRED)
 
 
 class Option(NamedTuple):
-    """One option: where it stands, what it accepts, its default, its meaning.
-
-    `values` are all words that it takes; none where it takes a number, a text or a list, too.
-    """
+    """One option; `values` are all words that it takes, none where it takes a number, text or list too."""
 
     name: str
     accepts: str
@@ -106,10 +103,7 @@ def choices(group: str) -> dict[str, str]:
 
 
 def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
-    """The options of a schema, those of a mapping behind it; groups are among them, without their own.
-
-    `composed` is what stands there where nothing is given, and `path` what stands before the names.
-    """
+    """The options of a schema, those of a mapping behind it; groups are among them, without their own."""
     hints = get_type_hints(schema)
     for item in fields(schema):
         hint, where, about = hints[item.name], path + item.name, item.metadata
@@ -228,18 +222,15 @@ def about(root: str, topic: str, width: int) -> str:
     members = family.names(group) if group in FAMILIES.keys() & set(groups) else ()
     name = rest.removeprefix("terms.").removeprefix("tasks.").partition(".")[0]
     if name in members:
-        return _member_in_full(group, name, width)
+        described = member(group, name)
+        lines = textwrap.wrap(f"{FAMILIES[group][1]} {name}: {plain(sentence(described.doc))}", width)
+        in_full = _in_full(described.options, width) or ["no options"]
+        return "\n".join([*lines, described.file, "", *in_full])
     near = alike(word, [*groups, *(f"{group}.{name}" for name in members), *options])
     raise ConfigError(
         f"--help {topic}: no group or option{'' if near is None else f'; did you mean {near!r}?'} "
         f"(groups: {', '.join(groups)}; --help alone lists the options)"
     )
-
-
-def _member_in_full(kind: str, name: str, width: int) -> str:
-    described = member(kind, name)
-    lines = textwrap.wrap(f"{FAMILIES[kind][1]} {name}: {plain(sentence(described.doc))}", width)
-    return "\n".join([*lines, described.file, "", *(_in_full(described.options, width) or ["no options"])])
 
 
 def _group(root: str, group: str, width: int) -> str:

@@ -135,10 +135,7 @@ class Rows:
         return len(next(iter(self.texts.values())))
 
     def drawn(self, fraction: float, seed: int) -> "Rows":
-        """A random fraction of the rows, at least one, in their own order.
-
-        `fraction` is above 0 and at most 1; 1 gives these rows themselves. The draw depends on `seed` alone.
-        """
+        """A random fraction of the rows, at least one, in their own order; `seed` alone decides which."""
         if fraction >= 1:
             return self
         random = np.random.default_rng([seed, 0x64726177])

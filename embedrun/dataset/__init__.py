@@ -56,18 +56,12 @@ def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:
 
 
 def graded(dataset: DataSet, split: str) -> bool:
-    """Whether it has the split, and its rows are pairs with a `score`.
-
-    The attribute `graded` names such splits where the training rows are not such pairs.
-    """
+    """Whether its rows of the split are pairs with a `score`; the attribute `graded` names others."""
     beside: Collection[str] = getattr(dataset, "graded", ())
     return ("score" in dataset.targets or split in beside) and split in dataset.splits
 
 
 def views_of(dataset: DataSet) -> tuple[str, ...]:
-    """The views of the training rows: those of their form, and masked copies where `masking` is not None.
-
-    The attribute `views` names them where triplets have several hard negatives.
-    """
+    """The views of the training rows: `views`, else their form's; masked copies unless `masking` is None."""
     views = getattr(dataset, "views", FORMS[dataset.form])
     return (*views, *(MASKED if getattr(dataset, "masking", None) is not None else ()))

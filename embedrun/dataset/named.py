@@ -43,10 +43,7 @@ def data_set(word: str) -> DataSet:
 
 
 def data_split(word: str, split: str) -> tuple[DataSet, str]:
-    """A data set and the split that its word names, such as `stsb_dev`, else `split`.
-
-    Of a data set that is not divided it is `train`. A ValueError also if it has no such split.
-    """
+    """A data set and the split that its word names, such as `stsb_dev`, else `split`, or its only one."""
     match = _SPLIT.fullmatch(word)
     name, split = (match[1], match[2]) if match else (word, "train" if word in _UNDIVIDED else split)
     dataset = data_set(name)

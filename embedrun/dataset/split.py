@@ -167,11 +167,7 @@ def is_ranked(form: str, targets: Collection[str]) -> bool:
 
 
 def ranked(rows: Rows) -> Rows:
-    """Rows as pairs with a score, which an encoder is held against.
-
-    A label stands for a score of 1 (entailment), 0.5 (neutral) or 0; of a triplet the anchor with its
-    positive has score 1, with each negative 0.
-    """
+    """Rows as pairs with a score: 1, 0.5, 0 by label; of a triplet 1 with the positive, 0 with negatives."""
     if "score" in rows.targets:
         return rows
     if "label" in rows.targets:

@@ -92,7 +92,7 @@ def choose(command: str, names: Sequence[str], paths: Iterable[str], catalogue: 
     """The files of `paths` that the user's names mean, in their order; all where no name is given.
 
     A name is that of a data set (`subj`) or of a group (`senteval`); else a folder (`senteval/mrpc`), a file
-    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`). A ConfigError for every unknown one.
+    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`).
     """
     known = {path: _names(path, catalogue) for path in paths}
     words = sorted(set().union(*known.values()))

@@ -31,10 +31,7 @@ _COPY = "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
 
 
 def snapshot(repo: str, revision: str | None, files: Sequence[str]) -> tuple[Path, str]:
-    """The folder with files of one commit, and the commit; without network the hub's cache serves.
-
-    `revision` is a commit, or None for the newest, without network the newest that the cache knows.
-    """
+    """The folder with files of a commit, else the newest that the hub or its cache has, and the commit."""
     next_step = "a mounted copy serves as well: embedrun data get NAME --from FOLDER"
     folder = _downloaded(repo, revision, files, next_step)
     if missing := [name for name in files if not (folder / name).is_file()]:
@@ -132,9 +129,8 @@ def files_of(
     """Find the data files of a data set, and download those that the hub's cache lacks.
 
     Which files belong to which split is what `datasets` makes of the names: the `configs` in the README.md of
-    the repository, else the hub's rules for names of files and folders. Only the files of the config are
-    downloaded; code of the repository is never run. For a commit whose files, README.md too, are in the cache
-    nobody asks the hub; a branch is looked up there once, and without network in the cache.
+    the repository, else the hub's rules. Code of the repository is never run. For a commit whose files,
+    README.md too, are in the cache nobody asks the hub.
 
     `path` is ``hf://datasets/OWNER/NAME``; with a file of it: that file, as split ``train``; with a folder:
     its files by the hub's rules, whatever the README.md says.

@@ -6,7 +6,6 @@ The CSV builder of `datasets` is pandas, which fills short rows in silence; Arro
 import contextlib
 import gzip
 import json
-import os
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -277,8 +276,8 @@ class Texts:
         wanted, stream, form = [self.field or "text"], None, None
         if self.path is None:
             form = TEXT if self.field is None else ".jsonl"
-            descriptor = os.dup(sys.stdin.fileno())  # closing it leaves standard input open
-            stream = open(descriptor, encoding="utf-8-sig", newline="\n")  # noqa: SIM115 - `blocks` closes it
+            # `blocks` closes it, and leaves standard input open.
+            stream = open(sys.stdin.fileno(), encoding="utf-8-sig", newline="\n", closefd=False)  # noqa: SIM115
         hint = "; --field NAME names another"
         return blocks(path, wanted, faults, hint=hint, stream=stream, form=form, blank=True)
 

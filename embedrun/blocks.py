@@ -16,11 +16,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """The shard that `"0/4"`, the first of four, names.
-
-        Raises:
-            ValueError: with the reason.
-        """
+        """The shard that `"0/4"`, the first of four, names; else a ValueError."""
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
         if found is None or int(found[1]) >= int(found[2]):
             raise ValueError(f"expected I/N with I from 0 to N - 1 (the first of four is 0/4), got {text!r}")

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from embedrun.console import before_training, clean, decimals, numbers, score_text
 from embedrun.export import NEAREST
@@ -66,23 +66,23 @@ def card_text(
     """The model card, for `README.md`.
 
     Args:
-        folder: of the model; its `embedrun.json` is read, and what else says how it is used.
         base_model: hub id or folder of the model that training started from; None: none. Of a folder only
             the last part of its name is written.
-        dataset: what it was trained on, and `config_yaml` the resolved configuration; empty: not known.
+        dataset: what it was trained on; empty, as `config_yaml`, where that is not known.
         scores: by the key of `results.json`, ``"sts/avg/spearman"``; `baseline` are those before training.
         base_is_local: whether `base_model` is a folder; None: as its name looks.
-        citations: one line each, of the methods used; `bibtex` are entries of their papers.
         hub_ids: ids on the hub of evaluation data sets, by the name that the scores have.
-        license: identifier as the hub knows it; None: not stated.
         facts: sentences on the training, and `contamination` on evaluation rows that the model has seen.
-        repo_id: of the model on the hub; None: not known.
     """
+    from huggingface_hub import ModelCardData
+
     settings = _read(folder / "embedrun.json")
     local = is_local(base_model or "") if base_is_local is None else base_is_local
     scores = _shown(scores)
-    head = _head(
-        adapted=(folder / _ADAPTER).is_file(),
+    head = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=[*_TAGS, *(["peft", "lora"] if (folder / _ADAPTER).is_file() else [])],
         base_model=None if local else base_model,
         license=license,
         datasets=list(dict.fromkeys(source.hub for source in sources if source.hub)) or None,
@@ -91,7 +91,7 @@ def card_text(
     )
     data = [[source.name, source.about, source.licence] for source in sources]
     parts = [
-        head,
+        f"---\n{head.to_yaml()}\n---",
         f"# {_line(title)}",
         _about(settings, base_model, local, dataset),
         _section("## Use", *_use(folder, settings, repo_id or "FOLDER")),
@@ -111,7 +111,6 @@ def card_text(
 
 
 def _shown(scores: Mapping[str, float]) -> dict[str, float]:
-    """The scores without those of a suite that has too many; of such a one, its averages alone."""
     sizes = Counter(key.partition("/")[0] for key in scores)
     return {
         key: score
@@ -121,7 +120,6 @@ def _shown(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _scores(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
-    """The table of scores; those before training, which are of the same pooling, have a column."""
     if not scores:
         return ""
     columns = {before_training(pooling): baseline, "trained": scores} if baseline else {"value": scores}
@@ -130,25 +128,10 @@ def _scores(scores: Mapping[str, float], baseline: Mapping[str, float], pooling:
 
 
 def _section(heading: str, *parts: str) -> str:
-    """A heading and what there is below it; nothing where nothing is."""
     return "\n\n".join([heading, *filter(None, parts)]) if any(parts) else ""
 
 
-def _head(*, adapted: bool, **given: Any) -> str:
-    """The part that the hub reads."""
-    from huggingface_hub import ModelCardData
-
-    data = ModelCardData(
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
-        tags=[*_TAGS, *(["peft", "lora"] if adapted else [])],
-        **given,
-    )
-    return f"---\n{data.to_yaml()}\n---"
-
-
 def _eval_results(scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> "list[EvalResult]":
-    """The scores as the hub has them: by task, data set, and metric as sentence-transformers calls it."""
     from huggingface_hub import EvalResult
 
     results = []
@@ -180,7 +163,6 @@ def is_local(name: str) -> bool:
 
 
 def _about(settings: Plain, base_model: str | None, local: bool, dataset: str) -> str:
-    """What the model is: where it began, on what it was trained, how it makes a vector of a text."""
     sentences = ["A sentence-embedding model."]
     if dataset:
         sentences.append(f"Training started from {_origin(base_model, local)}, on {_line(dataset)}.")
@@ -200,7 +182,6 @@ def _origin(base_model: str | None, local: bool) -> str:
 
 
 def _use(folder: Path, settings: Plain, name: str) -> list[str]:
-    """How vectors are made of texts with each library, and what the other libraries do otherwise."""
     prompt = settings.get("prompt")
     plain = prompt is None or (folder / "config_sentence_transformers.json").is_file()
     texts = '["a sentence", "another one"]'
@@ -216,17 +197,13 @@ def _use(folder: Path, settings: Plain, name: str) -> list[str]:
         # A blank line would end the code, and what follows it would be read as Markdown and HTML.
         tick = _longer_than_any(prompt, 1)
         does = "Both libraries do it by themselves." if plain else _BY_HAND
-        edit = (
-            f" embedrun also edits the text before (`{settings['text_edit']}`)."
-            if settings.get("text_edit")
-            else ""
-        )
-        parts.append(f"Every text is put into the prompt {tick} {_line(prompt)} {tick}. {does}{edit}")
+        edit = settings.get("text_edit")
+        edited = f" embedrun also edits the text before (`{edit}`)." if edit else ""
+        parts.append(f"Every text is put into the prompt {tick} {_line(prompt)} {tick}. {does}{edited}")
     return [*parts, *_other_notes(folder, settings)]
 
 
 def _other_notes(folder: Path, settings: Plain) -> list[str]:
-    """What the other libraries cannot repeat, or need for it."""
     notes = []
     if settings.get("pooling") in NEAREST:
         pooling = settings["pooling"]
@@ -248,7 +225,8 @@ def _other_notes(folder: Path, settings: Plain) -> list[str]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
     if not rows:
         return ""
-    lines = [head, ["---", *[align] * (len(head) - 1)], *([_cell(text) for text in row] for row in rows)]
+    lines = [head, ["---", *[align] * (len(head) - 1)]]
+    lines += [[_line(text).replace("|", "\\|") for text in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -272,7 +250,3 @@ def _longer_than_any(text: str, least: int) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _cell(text: str) -> str:
-    return _line(text).replace("|", "\\|")

@@ -141,14 +141,8 @@ class Progress:
     """Progress of one long piece of work: a bar with rate and time left, or plain lines.
 
     A terminal gets one bar that is redrawn. Anything else gets a line every ten seconds and one at the end,
-    without control characters. `NO_COLOR` is honoured; `EMBEDRUN_QUIET=1` shows nothing.
-
-    Args:
-        label: what is going on, ``"train"``.
-        total: in units; `unit` is their name, ``"steps"``.
-        file: where to write; None for standard error.
-        brief: the bar of a terminal disappears at its end.
-        done: units that were done before; they do not count as speed.
+    without control characters. `NO_COLOR` is honoured; `EMBEDRUN_QUIET=1` shows nothing. A `brief` bar of a
+    terminal disappears at its end; units that were `done` before do not count as speed.
     """
 
     def __init__(
@@ -286,9 +280,7 @@ def spread_text(key: str, mean: float | None, sd: float | None) -> str:
 
 def score(key: str, value: float | None, *, sign: str = "") -> str:
     """A score or, with the sign ``+``, a difference of scores, as a page has it; a dash for none."""
-    if value is None:
-        return "–"
-    return f"{value:{sign}z.{decimals(key)}f}".replace("-", _MINUS)
+    return "–" if value is None else score_text(key, value, sign=bool(sign)).replace("-", _MINUS)
 
 
 def before_training(pooling: object = None) -> str:

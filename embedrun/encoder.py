@@ -157,14 +157,12 @@ class Encoder(nn.Module):
 
         A model with fewer positions reads as many as it has. `trained` are the tokens of a training text,
         where an option says so.
-
-        Raises:
-            ConfigError: if the pooling or the prompt needs more tokens.
         """
         model, says = self.backbone.encoding, self.backbone.declared
         if asked is None:
             reads = longest_text(model, self.backbone.words, asked=None, declared=says.max_length)
-            self.max_length = scored_length(reads, says, trained=trained, is_new=self.origin["name"] is None)
+            is_new = self.backbone.origin["name"] is None
+            self.max_length = scored_length(reads, says, trained=trained, is_new=is_new)
         else:
             self.max_length = min(asked, absolute_positions(model) or asked)
         self._check_padding("evaluation")
@@ -183,11 +181,6 @@ class Encoder(nn.Module):
         """Length of a vector."""
         return self.backbone.dim
 
-    @property
-    def origin(self) -> dict[str, str | None]:
-        """Where the backbone came from: `name`, and `commit` of a hub id."""
-        return self.backbone.origin
-
     def forward(
         self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None, unpadded: bool = False
     ) -> Tensor:
@@ -197,13 +190,7 @@ class Encoder(nn.Module):
         the CPU; `seeds`, int64, ``(texts,)``, make the dropout of each text a function of its seed alone.
         `unpadded` passes on a processor are without padding where that is faster.
         """
-        vectors = self.backbone(
-            tokens,
-            self.pooling,
-            dropout=dropout,
-            seeds=seeds,
-            unpadded=unpadded,
-        )
+        vectors = self.backbone(tokens, self.pooling, dropout=dropout, seeds=seeds, unpadded=unpadded)
         layer = self._layer(training=True)
         return self.scale(vectors if layer is None else behind(layer, vectors))
 
@@ -284,7 +271,6 @@ class Encoder(nn.Module):
         return vectors if len(vectors) == len(texts) else vectors[index]  # distinct texts are not copied
 
     def _pass_tokens(self, batch_size: int | None, batch_tokens: int | None) -> int:
-        """Tokens of a forward pass, at most, by the limits that `encode` was given."""
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if batch_tokens is None:
@@ -375,7 +361,6 @@ class Encoder(nn.Module):
         return _unit(vectors) if self.normalize else vectors
 
     def _layer(self, *, training: bool) -> nn.Linear | None:
-        """The layer between the pooled vector and the vector."""
         if self.pooling.name == POOLER:
             return pooler_layer(self.backbone.model)
         return self.head if training or self.keep_head else None

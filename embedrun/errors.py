@@ -1,8 +1,7 @@
 """The ways in which a command fails or is stopped, and their exit codes.
 
-Each carries the exit code of the process; the command line prints the message
-and nothing else. Any other exception is an unexpected failure (exit 1), whose
-traceback goes to the log.
+Each carries the exit code of the process; the command line prints the message and nothing else. Any other
+exception is an unexpected failure (exit 1), whose traceback goes to the log.
 """
 
 import errno

@@ -14,7 +14,7 @@ from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.shape import Linear, Shape, Size, shape_of, size_of
-from embedrun.backbone.tokens import counter, opened
+from embedrun.backbone.tokens import tokens_of
 from embedrun.backbone.transformer import computed_tokens, scored_length
 from embedrun.backbone.unpadded import FAMILIES
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
@@ -22,6 +22,7 @@ from embedrun.dataset import views_of
 from embedrun.experiment.plan import TrainPlan
 from embedrun.experiment.scoring import Scorer
 from embedrun.family import family_name
+from embedrun.gpu import precision
 from embedrun.loss.terms import Pass
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER
 from embedrun.prompt import Prompt, in_training, in_use, of
@@ -65,16 +66,6 @@ def at_a_time(config: TrainConfig, batch: int) -> int:
     return min(config.training.micro_batch_size or rows, rows)
 
 
-def precision(config: TrainConfig) -> str:
-    """That of the backbone while it trains here, or on a CUDA device that is asked for and not here."""
-    asked, is_here = config.gpu.precision, torch.cuda.is_available()
-    if asked != "auto":
-        return asked
-    if config.gpu.device == "cpu" or (config.gpu.device == "auto" and not is_here):
-        return "fp32"
-    return "bf16" if not is_here or torch.cuda.is_bf16_supported(False) else "fp16"
-
-
 _HALF = ("bf16", "fp16")
 _SAMPLE = 512  # rows, or sentences
 _PER_WORD = 1.3  # tokens of BERT's word pieces in a word of English, about
@@ -97,30 +88,11 @@ class RowTokens:
         """Tokens of a row over all passes, on average."""
         return float(self.lengths.sum(axis=0).mean())
 
-    @property
-    def sample(self) -> int:
-        """How many rows were sampled."""
-        return self.lengths.shape[1]
-
-    def lines(self, total: float) -> list[list[str]]:
-        """Table rows of the tokens of a run, `total` in all."""
-        how = "counted by the tokenizer" if self.measured else "estimated at 1.3 a word, without a tokenizer,"
-        return [
-            [
-                "tokens",
-                f"about {console.short(total)}: {self.mean:.0f} a row in all passes, padding not counted,",
-            ],
-            ["", f"{how} in {self.sample:,} of the rows"],
-        ]
-
 
 def row_tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
     """The tokens of a sample of the training rows, each text truncated as in training.
 
     A masked copy counts as the sentence that it is of. A `shape` or `size` of None is not known.
-
-    Raises:
-        DataError: if the backbone's tokenizer file is none.
     """
     config = plan.config
     tokenizer = shape.tokenizer if shape else None
@@ -138,20 +110,12 @@ def _filled(texts: Sequence[str], prompt: Prompt | None) -> Sequence[str]:
     return texts if prompt is None else [prompt.filled(text) for text in texts]
 
 
+@lru_cache(maxsize=4)
 def token_counter(tokenizer: Path | None) -> Count:
-    """Counts the tokens of each text by a `tokenizer.json`, those at its ends too; None: by their words.
-
-    Raises:
-        DataError: if the file is no tokenizer.
-    """
+    """Counts the tokens of each text by a `tokenizer.json`, those at its ends too; None: by their words."""
     if tokenizer is None:
         return lambda texts: [round(_PER_WORD * len(text.split())) + _ENDS for text in texts]
-    return _counter(tokenizer)
-
-
-@lru_cache(maxsize=4)
-def _counter(tokenizer: Path) -> Count:
-    return counter(opened(tokenizer, "backbone.name"), ends=True)
+    return tokens_of(tokenizer, "backbone.name", ends=True)
 
 
 def sampled(count: int) -> list[int]:
@@ -221,7 +185,6 @@ def estimate(
 def _held_weights(
     size: Size, half: bool, dtype_bytes: int, adapter: AdapterConfig | None, adapted: Sequence[Linear]
 ) -> int:
-    """Bytes of all weights, with their copies in 16 bits and the matrices of an adapter."""
     weights = dtype_bytes * size.weights
     if adapter is not None and adapter.quantize is not None:
         scale = 1 + 4 / _SCALES if adapter.double_quantize else 4  # bytes a block
@@ -244,9 +207,6 @@ def price(
 
     `passes` are the views that go through the encoder, by key. `batch` is how many rows one usually has. A
     `shape`, `size` or `tokens` of None is not known; without `tokens` all texts are as long as they may be.
-
-    Raises:
-        ConfigError: for targets of an adapter that the model does not have.
     """
     if shape is None or size is None:
         return [["parameters", f"not known: no configuration of {config.backbone.name} on this machine"]]
@@ -258,7 +218,7 @@ def price(
     usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
     each = " + ".join(f"{name} {console.size(count)}" for name, count in memory(usual).items())
     each_device = " a device" if processes_of(config) > 1 else ""
-    bits = 16 if precision(config) in _HALF else 32
+    bits = 16 if precision(config.gpu) in _HALF else 32
     lines = [
         ["parameters", f"{parameters:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
@@ -274,7 +234,6 @@ def price(
 
 
 def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int]:
-    """How many parameters an encoder has, and how many of them are trained."""
     head = size.width * (size.width + 1) if config.pooling.name == HEAD else 0
     if shape.adapter is not None:
         beside = adapter_weights(_adapted(size, shape.adapter), shape.adapter.r)
@@ -284,7 +243,6 @@ def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int
 
 
 def _adapted(size: Size, adapter: AdapterConfig | None) -> list[Linear]:
-    """The layers that an adapter stands beside."""
     if adapter is None:
         return []
     names = adapters.target_names([layer.name for layer in size.linear], adapter.targets)
@@ -292,7 +250,6 @@ def _adapted(size: Size, adapter: AdapterConfig | None) -> list[Linear]:
 
 
 def _teachers(teachers: Sequence[TeacherConfig]) -> tuple[int, list[str]]:
-    """How many weights these frozen encoders have, and the names of those whose size is not known."""
     weights, unknown = 0, []
     for teacher in teachers:
         shape = shape_of(BackboneConfig(name=teacher.name, revision=teacher.revision))
@@ -315,7 +272,7 @@ def _memory(
         texts=rows * views,
         length=length,
         trained=trained,
-        half=precision(config) in _HALF,
+        half=precision(config.gpu) in _HALF,
         attention=config.backbone.attention,
         checkpointing=training.gradient_checkpointing,
         dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
@@ -335,7 +292,7 @@ def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: in
     """Tokens of a text on average, with its padding, in the largest of some batches, and that in words."""
     cuda = config.gpu.device == "cuda" or (config.gpu.device == "auto" and torch.cuda.is_available())
     flat = cuda and _unpadded(config, shape)
-    drawn = np.random.default_rng(0).integers(tokens.sample, size=(_DRAWN, rows))
+    drawn = np.random.default_rng(0).integers(tokens.lengths.shape[1], size=(_DRAWN, rows))
     lengths = tokens.lengths[:, drawn].swapaxes(0, 1).reshape(_DRAWN, -1)  # (drawn, passes * rows)
     computed = max(computed_tokens(each, "cuda" if cuda else "cpu", flat=flat) for each in lengths)
     return computed / lengths.shape[1], " on average" if flat else " on average, padding included,"
@@ -345,7 +302,7 @@ def _unpadded(config: TrainConfig, shape: Shape) -> bool:
     """Whether a pass on CUDA is to be without padding: what `unpadded.usable` will say of the model."""
     training, gpu = config.training, config.gpu
     return (
-        precision(config) in _HALF
+        precision(config.gpu) in _HALF
         and config.backbone.attention == "sdpa"
         and config.pooling.name not in (FIRST_LAST, *LEGACY)
         and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
@@ -392,27 +349,11 @@ def batches(
     return Batches(most, usual, exact, count, tokens, order)
 
 
-def steps_of(config: TrainConfig, order: Order) -> int:
-    """Optimizer steps of a run."""
-    return order.steps(config.training.epochs, config.training.max_steps)
-
-
-def dev_scores(config: TrainConfig, order: Order, steps: int) -> int:
-    """How often a run of so many steps is scored on dev, without the one before training."""
-    training = config.training
-    if training.evaluations_per_epoch is not None:
-        return len(order.marks(steps, training.evaluations_per_epoch) | {steps})
-    return -(-steps // (training.evaluate_every or steps))
-
-
 @dataclass(frozen=True)
 class Scored:
-    """What a run scores.
+    """The distinct sentences that a run scores: those of `dev` select, or are of `training.dev_tasks`.
 
-    Args:
-        test: the distinct sentences of the evaluation tasks.
-        dev: those that select, and of `training.dev_tasks`.
-        beside: tasks whose work is not, or not only, to encode these; the rest of it is not counted.
+    `beside` are tasks whose work is not, or not only, to encode these; the rest of it is not counted.
     """
 
     test: Sequence[str]
@@ -452,9 +393,6 @@ class Scored:
 
         Attention between tokens is not included. `dev_scores` are those of a training run, in which the test
         sentences are encoded twice; None: an evaluation.
-
-        Raises:
-            DataError: if the model's tokenizer file is none.
         """
         trained = of(backbone.prompt) if backbone.prompt else shape.prompt
         prompt = in_use(trained, evaluation.prompt, evaluation.text_edit)
@@ -486,10 +424,7 @@ def _computed_weights(size: Size) -> int:
 
 @dataclass(frozen=True)
 class Cost:
-    """The steps of a run and how often it is scored on dev, its tokens and operations; None: not known.
-
-    `scoring` are the operations of scoring.
-    """
+    """Steps of a run, scores on dev, tokens, operations of the steps and of scoring; None: not known."""
 
     steps: int
     dev_scores: int = 0
@@ -509,8 +444,10 @@ class Cost:
         """What training costs, as far as it is known: without the data, the steps of an option at most."""
         if batches.order is None:
             return cls(config.training.max_steps or 0)
-        steps = steps_of(config, batches.order)
-        cost = cls(steps, dev_scores(config, batches.order, steps))
+        training, order = config.training, batches.order
+        steps = order.steps(training.epochs, training.max_steps)
+        regular, per_epoch = -(-steps // (training.evaluate_every or steps)), training.evaluations_per_epoch
+        cost = cls(steps, regular if per_epoch is None else len(order.marks(steps, per_epoch) | {steps}))
         if batches.tokens is None:
             return cost
         tokens = steps * config.training.accumulate * batches.usual * batches.tokens.mean
@@ -530,10 +467,7 @@ def cost(
     size: Size | None,
     scored: Scored | None = None,
 ) -> list[list[str]]:
-    """Table rows of what and how much: steps, dev scores, tokens, scoring, time.
-
-    A `shape`, `size` or `scored` of None is not known.
-    """
+    """Table rows of what and how much: steps, dev scores, tokens, scoring, time."""
     training, order, tokens = config.training, batches.order, batches.tokens
     if order is None:
         most = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
@@ -550,7 +484,9 @@ def cost(
     ]
     if tokens is None or known.tokens is None:
         return [*lines, ["tokens", "not known before the rows are made"]]
-    lines += tokens.lines(known.tokens)
+    how = "counted by the tokenizer" if tokens.measured else "estimated at 1.3 a word, without a tokenizer,"
+    run = f"about {console.short(known.tokens)}: {tokens.mean:.0f} a row in all passes, padding not counted,"
+    lines += [["tokens", run], ["", f"{how} in {tokens.lengths.shape[1]:,} of the rows"]]
     lines += [] if scored is None else scored.lines(known.dev_scores)
     return lines if known.operations is None else [*lines, *_time(config, known.operations, known.scoring)]
 
@@ -561,9 +497,7 @@ def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch
     Two for each weight of a linear layer and token in the forward pass, as many for the gradient at the
     activations, and as many for that at the weights, which an adapter leaves out. Encoding in parts
     and gradient checkpointing each add a forward pass; SAM does all of it twice. Attention between tokens,
-    losses, teachers and scoring are not included.
-
-    `tokens` are those of the whole run; `batch` is the rows of a batch.
+    losses, teachers and scoring are not included. `tokens` are those of the whole run.
     """
     training = config.training
     parts = at_a_time(config, batch) < own_rows(config, batch)
@@ -587,7 +521,7 @@ def seconds(device: str, work: float, kind: str, processes: int = 1) -> float | 
 
 
 def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[str]]:
-    kind, device = precision(config), config.gpu.device
+    kind, device = precision(config.gpu), config.gpu.device
     training = seconds(device, work, kind, processes_of(config))
     if training is None:
         return [["time, estimated", "not known on a machine without CUDA"]]
@@ -597,8 +531,7 @@ def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[
     per_second = f"{work / max(training, 1e-9):.2e}".replace("e+", "e")
     return [
         ["time, estimated", f"about {span(training)} for the steps{more}"],
-        ["", f"at {per_second} operations a second: a matrix product in {kind}, timed just now on"],
-        ["", "this machine; training reaches less, often half of it"],
+        ["", f"at {per_second} operations a second, as a matrix product in {kind} does now, or half of it"],
     ]
 
 

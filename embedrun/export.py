@@ -1,7 +1,7 @@
 """A model folder that transformers and sentence-transformers load."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,9 +64,6 @@ def write_model(
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
         prompt: around every text. sentence-transformers supports only what stands before a text.
         named: prompts that it puts before a text on request, by name.
-
-    Raises:
-        FileExistsError: if the folder holds anything.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -95,7 +92,13 @@ def write_model(
     if prompts := _prompts(prompt, named):
         _json(folder / "config_sentence_transformers.json", prompts)
     kinds = ["Transformer", *_modules(folder, model.config, pooling, layer)]
-    _list_modules(folder, [*kinds, "Normalize"] if normalize else kinds)
+    modules = [
+        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"{_MODULES}.{kind}"}
+        for i, kind in enumerate([*kinds, "Normalize"] if normalize else kinds)
+    ]
+    for module in modules:
+        (folder / module["path"]).mkdir(exist_ok=True)
+    _json(folder / "modules.json", modules)
     copy_mode(folder / "embedrun.json", folder.rglob("*"))
 
 
@@ -116,25 +119,11 @@ def _all_layers(folder: Path) -> Plain:
     return {}
 
 
-def _list_modules(folder: Path, kinds: Sequence[str]) -> None:
-    """Write `modules.json`, and the folder of each module that has none."""
-    modules = [
-        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"{_MODULES}.{kind}"}
-        for i, kind in enumerate(kinds)
-    ]
-    for module in modules:
-        (folder / module["path"]).mkdir(exist_ok=True)
-    _json(folder / "modules.json", modules)
-
-
 def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
     """Upload a model folder as one commit, and return its address and whether others see it.
 
     The repository is made where there is none, private unless `public`. One that is there stays as visible as
     it is; if that is public, and `public` is not asked for, nothing is uploaded.
-
-    Raises:
-        RunFailed: if the hub refuses it or does not answer (exit 3).
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
@@ -166,7 +155,6 @@ def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
 
 
 def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
-    """What sentence-transformers puts before texts; empty for nothing, and for what it has no words for."""
     if prompt is None:
         return {"prompts": dict(named), "default_prompt_name": None} if named else {}
     if prompt.after or prompt.text_edit is not None:
@@ -179,22 +167,18 @@ def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
 def _modules(
     folder: Path, config: "PreTrainedConfig", pooling: Pooling, layer: nn.Linear | None
 ) -> list[str]:
-    """Write the modules between token vectors and vector, and give their kinds in order."""
     kinds = ["Pooling"]
     dim, name, first_layer = config.hidden_size, NEAREST.get(pooling.name, pooling.name), pooling.first_layer
+    size = {"word_embedding_dimension": dim}
     if first_layer is not None:
         kinds.insert(0, "WeightedLayerPooling")
         weights = torch.zeros(config.num_hidden_layers + 1 - first_layer)  # (layers from the first on,)
         weights[0] += 1
         weights[-1] += 1  # the same one if the model has no other
-        says = {"layer_start": first_layer, "num_hidden_layers": config.num_hidden_layers}
-        _module(
-            folder / "1_WeightedLayerPooling",
-            {"word_embedding_dimension": dim, **says},
-            {"layer_weights": weights},
-        )
+        layers = {"layer_start": first_layer, "num_hidden_layers": config.num_hidden_layers}
+        _module(folder / "1_WeightedLayerPooling", {**size, **layers}, {"layer_weights": weights})
     modes = {key: name in names for key, names in _MODES.items()}
-    _module(folder / f"{len(kinds)}_Pooling", {"word_embedding_dimension": dim, **modes})
+    _module(folder / f"{len(kinds)}_Pooling", {**size, **modes})
     if name in _TWO_SIDE_BY_SIDE:
         half = torch.eye(dim) / 2  # (dim, dim)
         _dense(folder / "2_Dense", torch.cat([half, half], dim=1))
@@ -216,7 +200,6 @@ def _dense(target: Path, weight: Tensor, bias: Tensor | None = None) -> None:
 
 
 def _module(target: Path, config: Plain, tensors: Mapping[str, Tensor] | None = None) -> None:
-    """Write the folder of a module of sentence-transformers."""
     target.mkdir()
     _json(target / "config.json", config)
     if tensors is not None:

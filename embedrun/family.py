@@ -67,12 +67,7 @@ def _has_class(path: Path) -> bool:
 
 @cache
 def find(family: str, name: str) -> type:
-    """The class behind a name.
-
-    Raises:
-        KeyError: if the family has no such name.
-        Unloadable: if an installed package cannot give its class.
-    """
+    """The class behind a name, else a KeyError; Unloadable if an installed package cannot give its class."""
     if name not in names(family):
         raise KeyError(name)
     if source(family, name) is not None:
@@ -128,10 +123,7 @@ def tree(module: str) -> ast.Module:
 
 
 def code_of(config: Plain) -> dict[str, str]:
-    """SHA-256 of the code of each loss term, and of each data set and task that a package offers.
-
-    Keys are ``code FAMILY NAME``. Nothing is imported; what is not installed is left out.
-    """
+    """SHA-256 of the code of each loss term, and of each data set and task of an installed package."""
     groups = {name: group for name, group in config.items() if isinstance(group, Mapping)}
     used = (
         ("loss", groups.get("loss", {}).get("terms")),
@@ -160,7 +152,6 @@ def _code(family: str, name: str) -> str | None:
 
 
 def _code_of_package(point: EntryPoint) -> list[str]:
-    """Of a wheel, its name, version and what its RECORD has of the package; else every `.py` file of it."""
     top = point.module.partition(".")[0]
     if point.dist is not None:
         record = (point.dist.read_text("RECORD") or "").splitlines()
@@ -173,7 +164,6 @@ def _code_of_package(point: EntryPoint) -> list[str]:
 
 
 def _python_files(package: str) -> list[Path]:
-    """The file of a module, or every `.py` file of a package; none where it is not installed."""
     spec = find_spec(package)
     if spec is None:
         return []
@@ -216,8 +206,7 @@ def build(
 ) -> Any:
     """An instance of the named class, or None where a fault was noted.
 
-    `kind` is `loss`, `dataset` or `evaluation`; `path` is where the options stand in the configuration;
-    `given` is what the run passes to a constructor that asks for it.
+    `path` is where the options stand; `given` is what the run passes to a constructor that asks for it.
     """
     given = given or {}
     known = names(kind)

@@ -9,7 +9,6 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,11 +37,9 @@ def sha256(path: Path) -> str:
 def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> Iterator[Path]:
     """A temporary path beside `path`; after the block the file stands at `path`, whole, or not at all.
 
-    A reader sees the old file or the new, never a part, even after a power cut. If the block fails, the old
-    one stays. Of several writers the last wins. The folder must exist.
-
-    `aside` names the temporary file, for what one process writes at a time: the next overwrites what a killed
-    one left. Without `sync`, for what can be made again, a power cut may leave an empty file.
+    A reader sees the old file or the new, never a part, even after a power cut. Of several writers the last
+    wins. `aside` names the temporary file, for what one process writes at a time: the next overwrites what a
+    killed one left. Without `sync`, for what can be made again, a power cut may leave an empty file.
     """
     beside = path.with_name(aside or f"{_ASIDE}{os.urandom(8).hex()}-{path.name}")
     try:
@@ -87,10 +84,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
-    """Write bytes as a whole file, in a folder that is made if need be.
-
-    Without `replace`, an existing file stays and the content is dropped.
-    """
+    """Write bytes as a whole file and make its folder; without `replace` one that is there stays."""
     if replace or not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as aside:
@@ -98,10 +92,7 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
 
 
 def copy_mode(like: Path, paths: Iterable[Path]) -> None:
-    """Give files the mode of one made in the ordinary way, so that the umask decides it.
-
-    safetensors makes its files private. Folders among `paths` stay as they are.
-    """
+    """Give files the mode of one made in the ordinary way: safetensors makes its files private."""
     mode = stat.S_IMODE(like.stat().st_mode)
     for path in paths:
         if path.is_file():
@@ -122,9 +113,6 @@ def take(file: IO[bytes], *, shared: bool = False, wait: bool = False) -> bool:
     The lock ends with the processes that hold it, however they end; a child that inherits the file continues
     to hold it. A `shared` lock is taken beside others that share it, to see whether anybody has it
     exclusively. `filelock` would not do: it has no shared lock on a file, and hands none to a child.
-
-    Raises:
-        EmbedrunError: if the file system does not support locks.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
@@ -150,11 +138,7 @@ def is_alive(run: Path) -> bool | None:
 
 @contextlib.contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Inside, no other process makes `path`, whose folder must exist.
-
-    Raises:
-        EmbedrunError: exit 8, if another does.
-    """
+    """Inside, no other process makes `path`, whose folder must exist; exit 8 if another does."""
     beside = path.with_name(f".lock-{path.name}")
     with open_lock(beside) as lock:
         # Who has just ended may have removed the file that was opened here: another holds the new one.
@@ -240,12 +224,7 @@ def refuse_unwritable(option: str, folder: Path) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """The plain data that a file holds; None if it is empty.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is no plain YAML; the message says why.
-    """
+    """The plain data that a file holds; None if it is empty; a ValueError says why it is no plain YAML."""
     import yaml
 
     # The one of libyaml reads eight times as fast, and is not in every PyYAML.
@@ -259,22 +238,13 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_json(path: Path, *, numbers: Callable[[str], Any] | None = None) -> Any:
-    """The data that a file of JSON holds; `numbers` makes the value of NaN, Infinity and -Infinity.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is no JSON; the message says why.
-    """
+    """The data that a file of JSON holds; `numbers` makes the value of NaN, Infinity and -Infinity."""
     return json.loads(path.read_text(encoding="utf-8"), parse_constant=numbers)
 
 
 @contextlib.contextmanager
 def as_written(path: Path, what: str, next_step: str) -> Iterator[None]:
-    """A block that takes a file apart as embedrun wrote it: what it meets otherwise is a fault of the file.
-
-    Raises:
-        DataError: naming the file, `what` it is not, and the next step.
-    """
+    """A block that takes a file apart as embedrun wrote it: a DataError says `what` the file is not."""
     try:
         yield
     except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as fault:
@@ -304,7 +274,4 @@ def to_json_lines(rows: Iterable[object]) -> bytes:
 
 def packed(content: bytes) -> bytes:
     """The content as gzip, without the name and the time that would make equal files differ."""
-    buffer = BytesIO()
-    with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0) as file:
-        file.write(content)
-    return buffer.getvalue()
+    return gzip.compress(content, mtime=0)

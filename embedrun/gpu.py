@@ -76,16 +76,13 @@ def problems(config: GpuConfig) -> list[str]:
     workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if config.deterministic and workspace not in (None, *_WORKSPACES):
         found.append(
-            f"gpu.deterministic: needs the environment variable CUBLAS_WORKSPACE_CONFIG to be one of "
-            f"{', '.join(_WORKSPACES)}, or unset; it is {workspace!r}"
+            f"gpu.deterministic: needs CUBLAS_WORKSPACE_CONFIG as {' or '.join(_WORKSPACES)}, not {workspace}"
         )
     if config.compile:
         where = "CUDA" if cuda else "a CPU"
         kind, variable, *names = _COMPILERS[where]
         if not any(shutil.which(name) for name in (os.environ.get(variable), *names) if name):
-            found.append(
-                f"gpu.compile: on {where} it needs a {kind} compiler, and there is none; install {names[0]}"
-            )
+            found.append(f"gpu.compile: on {where} it needs a {kind} compiler; install {names[0]}")
     if cuda and config.processes > max(1, torch.cuda.device_count()):
         found.append(
             f"gpu.processes: {config.processes} asked for, one a device, and this machine has "
@@ -96,15 +93,13 @@ def problems(config: GpuConfig) -> list[str]:
 
 def _precision_problems(config: GpuConfig, *, cuda: bool) -> list[str]:
     """What the device that will be used cannot do; the processor has bf16, if only emulated."""
-    precision = config.precision
-    if precision in ("fp16", "tf32") and not cuda:
-        return [
-            f"gpu.precision: {precision} needs a CUDA device; choose fp32, or bf16 where the device has it"
-        ]
-    lacks_tf32 = precision == "tf32" and torch.cuda.get_device_capability() < _TF32_SINCE
-    lacks_bf16 = precision == "bf16" and cuda and not torch.cuda.is_bf16_supported(False)
+    kind = config.precision
+    if kind in ("fp16", "tf32") and not cuda:
+        return [f"gpu.precision: {kind} needs a CUDA device; choose fp32 or bf16"]
+    lacks_tf32 = kind == "tf32" and torch.cuda.get_device_capability() < _TF32_SINCE
+    lacks_bf16 = kind == "bf16" and cuda and not torch.cuda.is_bf16_supported(False)
     if lacks_tf32 or lacks_bf16:
-        return [f"gpu.precision: this CUDA device has no {precision}; choose fp32 or fp16"]
+        return [f"gpu.precision: this CUDA device has no {kind}; choose fp32 or fp16"]
     return []
 
 
@@ -131,10 +126,17 @@ def start(config: GpuConfig, *, place: int = 0) -> Compute:
     # With one process `cuda` is the device that is current, as CUDA_VISIBLE_DEVICES has it.
     name = f"cuda:{place}" if config.processes > 1 else "cuda"
     device = torch.device(name if cuda else "cpu")
-    precision = config.precision
-    if precision == "auto":
-        precision = "fp32" if not cuda else "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"
-    return Compute(device, precision, config.compile, config.most_skipped)
+    return Compute(device, precision(config), config.compile, config.most_skipped)
+
+
+def precision(config: GpuConfig) -> str:
+    """That of the backbone while it trains here, or on a CUDA device that is asked for and not here."""
+    is_here = torch.cuda.is_available()
+    if config.precision != "auto":
+        return config.precision
+    if config.device == "cpu" or (config.device == "auto" and not is_here):
+        return "fp32"
+    return "bf16" if not is_here or torch.cuda.is_bf16_supported(False) else "fp16"
 
 
 def _set_threads(config: GpuConfig) -> None:

@@ -4,7 +4,6 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import accumulate, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,17 +20,12 @@ if TYPE_CHECKING:
 
 
 def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
-    """Draw a plot, and say whether it was written; a failure is only a warning, since the table remains.
-
-    The folder of the plot is made if need be.
-    """
+    """Draw a plot, and say whether it was written; a failure is only a warning, since the table remains."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         drawn(path)
     except OSError as fault:
         say(f"no plot: {str(path)!r} cannot be written ({fault})")
-        with suppress(OSError):  # it is not there, or other plots are in it
-            path.parent.rmdir()
         return False
     return True
 
@@ -40,10 +34,7 @@ LINES = ("-", "--", ":", "-.")  # told apart without colour
 
 
 def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> "tuple[Figure, list[Axes]]":
-    """A figure and its axes, row by row; `size` is width and height in inches.
-
-    Axes below each other share their x axis.
-    """
+    """A figure and its axes, row by row; `size` is width and height in inches."""
     from matplotlib.figure import Figure  # no pyplot: it keeps figures alive and looks for a display
 
     figure = Figure(figsize=size, layout="constrained")
@@ -55,13 +46,9 @@ def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> 
 
 
 def legend_above(axis: "Axes", handles: "list[Artist] | None" = None, fontsize: str = "medium") -> None:
-    """A legend between the title and the axis, one line an entry, where no point or curve can be.
-
-    It explains `handles`; None: all of the axis that has a label.
-    """
-    given = {} if handles is None else {"handles": handles}
+    """A legend between the title and the axis, one line an entry, where no point or curve can be."""
     place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-    axis.legend(**given, **place, frameon=False, fontsize=fontsize)
+    axis.legend(handles=handles, **place, frameon=False, fontsize=fontsize)
 
 
 def plain(text: str) -> str:
@@ -178,7 +165,6 @@ def distribution(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -
 
 
 def _shares(axis: "Axes", values: np.ndarray, edges: np.ndarray, name: str, style: str) -> None:
-    """The share of the values in each bin, as solid bars or a dashed outline, and their mean as a line."""
     share = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)  # (bins,)
     mean, shade = float(values.mean()), "0.5" if style == "solid" else "black"
     fill = {"fill": True, "facecolor": "0.8"} if style == "solid" else {}
@@ -188,7 +174,6 @@ def _shares(axis: "Axes", values: np.ndarray, edges: np.ndarray, name: str, styl
 
 
 def _strips(axis: "Axes", values: np.ndarray, masks: list[np.ndarray], span: tuple[float, float]) -> None:
-    """A density for each mask, one above the other; the last is of all values."""
     grid = np.linspace(*span, 256)  # (points,)
     for index, mask in enumerate(masks):
         top = index + smooth(values[mask], grid)  # (points,)
@@ -264,9 +249,6 @@ def dropout_map(points: np.ndarray, sentences: Sequence[str], title: str, path: 
     """Dropout samples of at most six related sentences in the plane (ArcCSE Figure 1).
 
     `points` are from t-SNE, ``(sentences, draws, 2)``.
-
-    Raises:
-        ValueError: if there are more sentences than can be told apart.
     """
     if len(sentences) > len(_KINDS):
         raise ValueError(f"dropout_map: at most {len(_KINDS)} sentences, got {len(sentences)}")
@@ -317,11 +299,7 @@ _SIDE_BY_SIDE = 4  # choices whose names have room beside each other
 
 
 def history(points: Sequence[Point], metric: str, title: str, path: Path, *, lowest: bool = False) -> None:
-    """The score of each trial and the best so far.
-
-    `points` are the number of the trial, score, pruned or not; in the order of the numbers. `lowest` says
-    that a lower score is better.
-    """
+    """The score of each trial and the best so far; `points` are in the order of the trials' numbers."""
     figure, (axis,) = subplots(1, 1, (7, 4.2), title)
     _scatter(axis, points)
     finished = [(number, score) for number, score, pruned in points if not pruned]
@@ -330,7 +308,7 @@ def history(points: Sequence[Point], metric: str, title: str, path: Path, *, low
         best = [*accumulate(scores, min if lowest else max)]
         x, y = [*numbers, points[-1][0]], [*best, best[-1]]
         axis.plot(x, y, drawstyle="steps-post", color="black", label="best so far")
-    _roomy(axis, _least(metric))
+    _roomy(axis, metric)
     axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # of MaxNLocator
     axis.set(xlabel="trial", ylabel=plain(metric))
     legend_above(axis)
@@ -348,21 +326,14 @@ def against(
 ) -> None:
     """The score of each trial by the value of one option.
 
-    `points` are value, score, pruned or not; `best` is value and score of the best trial; `labels` are the
-    name of the option and the key of the score. `log`: whether the axis of the values is logarithmic. `order`
-    has the values of a choice as they stand on the axis; None: the values are numbers.
+    `best` is value and score of the best trial; `labels` are the name of the option and the key of the score.
+    `order` has the values of a choice as they stand on the axis; None: the values are numbers.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
     place: dict[float | str, int] = {value: number for number, value in enumerate(order or ())}
     _scatter(axis, [(place.get(value, value), score, pruned) for value, score, pruned in points])
     axis.plot(place.get(best[0], best[0]), best[1], label=f"best: {best[1]:.2f}", **_STAR)
-    _roomy(axis, _least(labels[1]))
-    _option_axis(axis, labels, log, order)
-    save(figure, path)
-
-
-def _option_axis(axis: "Axes", labels: tuple[str, str], log: bool, order: Sequence[str] | None) -> None:
-    """The axis of an option's values, the labels and the legend; as `against`."""
+    _roomy(axis, labels[1])
     if order is not None:
         axis.set_xticks(range(len(order)), [plain(_short(text, _LONGEST_CHOICE)) for text in order])
         axis.set_xlim(-0.5, len(order) - 0.5)
@@ -372,16 +343,13 @@ def _option_axis(axis: "Axes", labels: tuple[str, str], log: bool, order: Sequen
         axis.set_xscale("log")
     axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]))
     legend_above(axis)
+    save(figure, path)
 
 
-def _least(key: str) -> float:
-    """The least height of an axis of scores where no interval is known: one point of what is × 100."""
-    return 1.0 if decimals(key) == 2 else 0.0
-
-
-def _roomy(axis: "Axes", height: float) -> None:
-    """Make the y axis at least so high, so that scores that are almost equal look so."""
+def _roomy(axis: "Axes", key: str) -> None:
+    """Have the y axis show one point of a score × 100 or more: scores that are almost equal look so."""
     low, high = axis.get_ylim()
+    height = 1.0 if decimals(key) == 2 else 0.0
     if high - low < height:
         axis.set_ylim((low + high - height) / 2, (low + high + height) / 2)
 

@@ -275,11 +275,7 @@ def new_head(model: "PreTrainedModel", *, seed: int) -> nn.Linear:
 
 
 def read_head(folder: Path, *, dim: int) -> nn.Linear:
-    """The layer in the folder of a `Dense` module of sentence-transformers, for vectors of length `dim`.
-
-    Raises:
-        DataError: if its weights are not readable or do not fit.
-    """
+    """The layer in the folder of a `Dense` module of sentence-transformers, for vectors of length `dim`."""
     path = folder / "model.safetensors"
     try:
         tensors = load_file(path)

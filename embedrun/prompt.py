@@ -38,9 +38,6 @@ class Prompt:
     Args:
         template: with ``{text}`` once, where the text goes; other braces are part of the words.
         text_edit: a key of `EDITS`; None: the text as it is.
-
-    Raises:
-        ConfigError: for a template without ``{text}``, or with it twice, or an unknown edit.
     """
 
     template: str
@@ -109,8 +106,7 @@ def _edit_problem(text_edit: str) -> str:
 def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) -> Prompt | None:
     """The prompt of use: evaluation, encoding, the saved model; a ConfigError for an edit without one.
 
-    `trained` is what the model is trained with, or what its files say. `template`, of `evaluation.prompt`,
-    and `text_edit`, of `evaluation.text_edit`, are those of `trained` where None; ``none`` is no edit.
+    `template` and `text_edit` are those of the `trained` prompt where None; ``none`` is no edit.
     """
     prompt = trained if template is None else of(template)
     if prompt is None:
@@ -124,10 +120,7 @@ def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) 
 def in_training(
     prompt: Prompt | None, views: Mapping[str, str | None], every: tuple[str, ...]
 ) -> dict[str, Prompt | None]:
-    """The prompt of each of `every` view of the training rows; texts are not edited there.
-
-    `prompt` is that of every text, `views` those of `dataset.prompts`, by view; None: as for every text.
-    """
+    """The prompt of each of `every` view of the training rows: that in `views`, or, where None, `prompt`."""
     plain = None if prompt is None else replace(prompt, text_edit=None)
     return {view: plain if views.get(view) is None else of(views[view]) for view in every}
 
@@ -135,8 +128,7 @@ def in_training(
 def check_prompts(checker: Checker, plain: Plain, views: Sequence[str] | None) -> None:
     """Note what is wrong with `backbone.prompt`, `evaluation.prompt` and `dataset.prompts`.
 
-    `views`, of the training rows, is None where there are none or their data set is faulty itself. What is
-    no text or no mapping at all the schema has refused.
+    `views`, of the training rows, is None where there are none or their data set is faulty itself.
     """
     groups = {name: options for name, options in plain.items() if isinstance(options, Mapping)}
     backbone, evaluation, dataset = (groups.get(name, {}) for name in ("backbone", "evaluation", "dataset"))
@@ -153,7 +145,6 @@ def check_prompts(checker: Checker, plain: Plain, views: Sequence[str] | None) -
 
 
 def _problems_of_views(prompts: object, views: Sequence[str] | None) -> list[str]:
-    """What is wrong with `dataset.prompts`."""
     if not isinstance(prompts, Mapping):
         return ["dataset.prompts: expected templates by view, {left: ..., right: ...}"]
     known = prompts if views is None else views

@@ -41,10 +41,7 @@ _NO_DEFAULT = (MISSING, inspect.Parameter.empty, options.REQUIRED)
 
 
 class Option(NamedTuple):
-    """One option: where it stands, what it accepts, its default, its meaning.
-
-    `values` are all words that it takes; none where it takes a number, a text or a list, too.
-    """
+    """One option; `values` are all words that it takes, none where it takes a number, text or list too."""
 
     name: str
     accepts: str
@@ -106,10 +103,7 @@ def choices(group: str) -> dict[str, str]:
 
 
 def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
-    """The options of a schema, those of a mapping behind it; groups are among them, without their own.
-
-    `composed` is what stands there where nothing is given, and `path` what stands before the names.
-    """
+    """The options of a schema, those of a mapping behind it; groups are among them, without their own."""
     hints = get_type_hints(schema)
     for item in fields(schema):
         hint, where, about = hints[item.name], path + item.name, item.metadata
@@ -216,11 +210,7 @@ def overview(root: str, width: int) -> str:
 
 
 def about(root: str, topic: str, width: int) -> str:
-    """A group, an option, or a member of an open family, as `loss.angle`, in full.
-
-    Raises:
-        ConfigError: if the command takes no such.
-    """
+    """A group, an option, or a member of an open family, as `loss.angle`, in full."""
     word = topic.partition("=")[0].lstrip("+~").replace("/", ".")
     group, _, rest = word.partition(".")
     groups = [*groups_of(root), *(["experiment"] if root == "train" else [])]
@@ -232,18 +222,15 @@ def about(root: str, topic: str, width: int) -> str:
     members = family.names(group) if group in FAMILIES.keys() & set(groups) else ()
     name = rest.removeprefix("terms.").removeprefix("tasks.").partition(".")[0]
     if name in members:
-        return _member_in_full(group, name, width)
+        described = member(group, name)
+        lines = textwrap.wrap(f"{FAMILIES[group][1]} {name}: {plain(sentence(described.doc))}", width)
+        in_full = _in_full(described.options, width) or ["no options"]
+        return "\n".join([*lines, described.file, "", *in_full])
     near = alike(word, [*groups, *(f"{group}.{name}" for name in members), *options])
     raise ConfigError(
         f"--help {topic}: no group or option{'' if near is None else f'; did you mean {near!r}?'} "
         f"(groups: {', '.join(groups)}; --help alone lists the options)"
     )
-
-
-def _member_in_full(kind: str, name: str, width: int) -> str:
-    described = member(kind, name)
-    lines = textwrap.wrap(f"{FAMILIES[kind][1]} {name}: {plain(sentence(described.doc))}", width)
-    return "\n".join([*lines, described.file, "", *(_in_full(described.options, width) or ["no options"])])
 
 
 def _group(root: str, group: str, width: int) -> str:
@@ -270,7 +257,6 @@ def _group(root: str, group: str, width: int) -> str:
 
 
 def _typed(option: Option, most: int) -> str:
-    """The option with its default, unless that takes more letters."""
     default = value(option.default)
     typed = f"{option.name}={default}"
     return option.name if default is None or " of them" in typed or len(typed) > most else typed
@@ -292,13 +278,11 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _line(name: str, text: str, column: int, width: int) -> str:
-    """A name, and what is said of it as far as the line takes it."""
     start = f"  {name.ljust(column)}  "
     return start + textwrap.shorten(text, max(width - len(start), 12), placeholder=" ...")
 
 
 def _values(hint: Any) -> list[str]:
-    """Every word that an option takes; empty where it takes a number, a text or a list, too."""
     if get_origin(hint) is Literal:
         return [str(word) for word in get_args(hint)]
     if get_origin(hint) in (Union, UnionType):
@@ -308,7 +292,6 @@ def _values(hint: Any) -> list[str]:
 
 
 def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
-    """The dataclasses in a type, with what stands before the names of their options."""
     if isinstance(hint, type) and is_dataclass(hint):
         yield hint, f"{where}."
     where += "[]" if get_origin(hint) is list else ""
@@ -317,7 +300,6 @@ def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
 
 
 def _arguments(node: ast.ClassDef, names: "_Names") -> Iterator[tuple[str, Any, Any]]:
-    """Name, type and default of the keyword-only arguments of a class's constructor."""
     methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
     for constructor in (method for method in methods if method.name == "__init__"):
         for argument, default in zip(constructor.args.kwonlyargs, constructor.args.kw_defaults, strict=True):

@@ -60,12 +60,7 @@ _AT_ONCE = 8192  # texts that are read together
 
 
 class MappedTexts(Sequence[str]):
-    """Texts that stay on the disk: those at some places of a table of distinct texts.
-
-    Args:
-        table: with a column ``text``, no two alike, mapped from a file.
-        places: of each text in the table, int, ``(texts,)``.
-    """
+    """Texts that stay on the disk: those at `places`, int, ``(texts,)``, of a table of distinct texts."""
 
     def __init__(self, table: "Dataset", places: np.ndarray) -> None:
         self.table, self.places = table, places
@@ -113,9 +108,6 @@ class Rows:
     1 neutral, 2 contradiction), ``category`` int64 (class of a classification task, from 0), ``group`` int64
     (number of the thing that several texts describe, from 0), ``hard_negatives`` int64 (how many of
     `negative_1`, `negative_2` and so on a row has; the texts behind these are empty).
-
-    Raises:
-        ValueError: if the columns do not fit the form or differ in length.
     """
 
     name: str  # of the data set, "stsb"
@@ -143,10 +135,7 @@ class Rows:
         return len(next(iter(self.texts.values())))
 
     def drawn(self, fraction: float, seed: int) -> "Rows":
-        """A random fraction of the rows, at least one, in their own order.
-
-        `fraction` is above 0 and at most 1; 1 gives these rows themselves. The draw depends on `seed` alone.
-        """
+        """A random fraction of the rows, at least one, in their own order; `seed` alone decides which."""
         if fraction >= 1:
             return self
         random = np.random.default_rng([seed, 0x64726177])
@@ -157,7 +146,12 @@ class Rows:
         """The rows at `rows`, int, ``(kept,)``, in that order."""
         return replace(
             self,
-            texts={view: _part(column, rows) for view, column in self.texts.items()},
+            texts={
+                view: MappedTexts(column.table, column.places[rows])
+                if isinstance(column, MappedTexts)
+                else texts_at(column, rows)
+                for view, column in self.texts.items()
+            },
             targets={name: values[rows] for name, values in self.targets.items()},
             subset=[self.subset[place] for place in rows] if self.subset else [],
             kept=None,
@@ -168,16 +162,18 @@ class Rows:
         return chain.from_iterable(self.texts.values())
 
     def distinct(self, views: Sequence[str]) -> tuple[Sequence[str], dict[str, np.ndarray]]:
-        """The distinct texts of some views, and for each view the place of each row's text among them.
-
-        Places are int, ``(rows,)``.
-        """
+        """The distinct texts of some views, and by view the places of the rows' texts, int, ``(rows,)``."""
         columns = {view: self.texts[view] for view in views}
         mapped = {view: column for view, column in columns.items() if isinstance(column, MappedTexts)}
         tables = {id(column.table): column.table for column in mapped.values()}
         if len(mapped) == len(columns) and len(tables) == 1:
-            places = {view: column.places for view, column in mapped.items()}
-            return _used(next(iter(tables.values())), places)
+            (table,) = tables.values()
+            occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
+            for column in mapped.values():
+                occurs[column.places] = True
+            number = np.cumsum(occurs, dtype=np.int32) - 1  # (texts of the table,)
+            places = {view: number[column.places] for view, column in mapped.items()}
+            return MappedTexts(table, np.flatnonzero(occurs)), places
         position: dict[str, int] = {}
         places = {
             view: np.array([position.setdefault(text, len(position)) for text in column], dtype=np.int64)
@@ -201,21 +197,6 @@ class Rows:
             digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
         _add_texts(digest, self.subset)
         return digest.hexdigest()
-
-
-def _used(table: "Dataset", places: dict[str, np.ndarray]) -> tuple[MappedTexts, dict[str, np.ndarray]]:
-    """The texts of a table that occur at some places, and their places among these."""
-    occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
-    for index in places.values():
-        occurs[index] = True
-    number = np.cumsum(occurs, dtype=np.int32) - 1  # (texts of the table,)
-    return MappedTexts(table, np.flatnonzero(occurs)), {view: number[at] for view, at in places.items()}
-
-
-def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:
-    if isinstance(texts, MappedTexts):
-        return MappedTexts(texts.table, texts.places[rows])
-    return texts_at(texts, rows)
 
 
 def drawn_of(rows: int, fraction: float) -> int:

@@ -167,9 +167,6 @@ def stopping(sign: Path) -> Iterator[None]:
 
     Raised at once, it would make joblib kill its workers, with all that they have started, while they save. A
     second Ctrl-C does raise at once.
-
-    Raises:
-        KeyboardInterrupt: for the signal that came.
     """
     with Deferred() as stop:
 

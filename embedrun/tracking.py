@@ -13,7 +13,6 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import IO, Self
 
 from embedrun.config import TrackingConfig
@@ -73,10 +72,7 @@ class Tracker:
         return os.fstat(self._metrics.fileno()).st_size
 
     def close(self, *, finished: bool = True) -> None:
-        """Close both files, and wait for the mirrors as long as `tracking.patience` allows.
-
-        `finished` says whether the run reached its end, which W&B shows.
-        """
+        """Close both files, and wait for the mirrors as long as `tracking.patience` allows."""
         for mirror in self._mirrors:
             mirror.end(finished=finished)
         try:
@@ -89,9 +85,7 @@ class Tracker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(finished=kind is None)
 
 
@@ -105,9 +99,6 @@ def cut(folder: Path, size: int) -> None:
 
     An incomplete last line of `speed.jsonl` is removed too. `size`, in bytes, is that of `metrics.jsonl` when
     the checkpoint was made, from `Tracker.sync`.
-
-    Raises:
-        RunFailed: exit 7, if lines from before the checkpoint are missing.
     """
     path, speed = folder / _METRICS, folder / _SPEED
     written = path.read_bytes() if path.exists() else b""
@@ -139,11 +130,7 @@ def problems(config: TrackingConfig) -> list[str]:
 
 
 def mirrors(config: TrackingConfig, folder: Path, *, name: str, options: Plain, step: int) -> "list[Mirror]":
-    """Start the trackers that the configuration asks for.
-
-    `name`, of the experiment, groups runs on W&B where no group is given. `step` counts the optimizer steps
-    whose metrics are there already; 0 in a new run.
-    """
+    """Start the trackers that the configuration asks for, as `WandbRun` and `TensorboardFiles` say."""
     folder, patience = folder.resolve(), config.patience
     started = []
     if config.wandb is not None:
@@ -159,8 +146,7 @@ class Mirror:
     """A tracker outside of the run's own files, called in a thread of its own.
 
     It can neither raise into training nor delay any call but `wait`; whatever goes wrong is one warning,
-    which starts with `option`. `connect`, called in the thread, makes the tracker; `patience` is how many
-    seconds it may take to end.
+    which starts with `option`. `connect`, called in the thread, makes the tracker.
     """
 
     def __init__(
@@ -215,8 +201,6 @@ class Mirror:
 def reason(fault: BaseException) -> str:
     """One line without the secret that the message of a refused log-in might quote."""
     text = str(fault) if isinstance(fault, EmbedrunError) else f"{type(fault).__name__}: {fault}"
-    key = os.environ.get("WANDB_API_KEY")
-    text = text.replace(key, "***") if key else text
     return " ".join(masked(text).split())[:_LONGEST_REASON]
 
 
@@ -269,11 +253,7 @@ class WandbRun:
         self._step = 0
 
     def add(self, step: int, name: str, value: float) -> None:
-        """Log one value.
-
-        W&B refuses steps in the past. The test scores of the best weights, which were those of an earlier
-        step, are therefore logged at the last one.
-        """
+        """Log one value; what is of an earlier step than the last, which W&B refuses, at the last one."""
         self._step = max(self._step, step)
         self._run.log({name: value}, step=self._step)
 

@@ -39,9 +39,10 @@ from embedrun.experiment.losses import idle
 from embedrun.experiment.scoring import dataset_of
 from embedrun.plot import save, subplots
 from embedrun.rows import Rows
+from embedrun.runs import listing
 from embedrun.store import Store
 from embedrun.study.claims import Claim, Decision, Scored, decide, estimate
-from embedrun.table.cells import Cells, Runs, Slot, measured, runs_below
+from embedrun.table.cells import Cells, Runs, Slot, measured
 from embedrun.table.preset import load
 from embedrun.training.order import Order
 
@@ -315,7 +316,7 @@ def trained(slot: Slot) -> Path:
 
 def finished(slot: Slot) -> Path | None:
     """The newest finished run of this machine with the identity of a slot."""
-    found = Runs(measured(runs_below([ROOT / "outputs"]))).finished(here()[slot.key], slot.seed)
+    found = Runs(measured(listing.find([ROOT / "outputs"]).runs)).finished(here()[slot.key], slot.seed)
     return found[0].path if found else None
 
 

@@ -258,7 +258,7 @@ def test_training_starts_from_the_model_of_a_run_directory(tmp_path):
     (tmp_path / "status.json").write_text('{"state": "finished"}')
     warm = Encoder.build(BackboneConfig(name=str(tmp_path)), PoolingConfig(), seed=9)
     assert warm.pooling.name == "cls"
-    assert warm.origin == {"name": str(tmp_path), "commit": None}
+    assert warm.backbone.origin == {"name": str(tmp_path), "commit": None}
     assert np.array_equal(warm.encode(TEXTS), saved.encode(TEXTS))
 
 

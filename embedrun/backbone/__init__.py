@@ -27,10 +27,6 @@ def load(
 
     `texts_for_vocabulary` is needed for a model trained from scratch; if it is a function, it is called only
     then. `seed` is for weights that no file gives; the global random state is left untouched.
-
-    Raises:
-        ConfigError: for options that contradict each other or do not fit the model.
-        DataError: if the model cannot be found or read.
     """
     if (config.name is None) == (config.scratch is None):
         raise ConfigError(

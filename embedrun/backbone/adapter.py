@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -42,16 +42,13 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
 
     Source: Hu et al. 2021 (LoRA), arXiv:2106.09685, Eq. 3. A model's pooler never has matrices: most
     poolings do without it, and matrices there would have no gradient.
-
-    Raises:
-        ConfigError: if a target names no linear layer of the model, or there is none at all.
     """
     from peft import LoraConfig
 
     linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    targets = target_names([name for name in linear if not name.startswith("pooler.")], config.targets)
-    in_pooler = [name for name in linear if name.startswith("pooler.")]
-    in_pooler = [name for name in in_pooler if any(ends(name, target) for target in targets)]
+    pooler = [name for name in linear if name.startswith("pooler.")]
+    targets = target_names([name for name in linear if name not in pooler], config.targets)
+    in_pooler = [name for name in pooler if any(ends(name, target) for target in targets)]
     _inject(
         model,
         LoraConfig(
@@ -66,11 +63,7 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
 
 
 def target_names(linear: Sequence[str], targets: str | Sequence[str]) -> list[str]:
-    """The ends of layer names that are adapted; `linear` are full names, `targets` ends or ``all-linear``.
-
-    Raises:
-        ConfigError: for a target that is no end of any name.
-    """
+    """The ends of layer names that are adapted; `linear` are full names, `targets` ends or ``all-linear``."""
     last = sorted({name.rpartition(".")[2] for name in linear})
     wanted = last if targets == "all-linear" else list(dict.fromkeys(targets))
     there = f"the model's linear layers are: {', '.join(last) or 'none'}"
@@ -87,11 +80,7 @@ def target_names(linear: Sequence[str], targets: str | Sequence[str]) -> list[st
 
 
 def read(model: "PreTrainedModel", folder: Path) -> None:
-    """Put a folder's adapter, in peft's file format, into its base model, in place; it is trainable.
-
-    Raises:
-        DataError: if it is no LoRA adapter, or does not fit the model.
-    """
+    """Put a folder's adapter, in peft's file format, into its base model, in place; it is trainable."""
     from peft import LoraConfig, PeftConfig
 
     config = PeftConfig.from_pretrained(str(folder))
@@ -123,12 +112,6 @@ def save(model: "PreTrainedModel", folder: Path) -> None:
         f"{_PREFIX}{name}": weight.detach().cpu().contiguous() for name, weight in weights(model).items()
     }
     save_file(tensors, folder / _WEIGHTS, metadata={"format": "pt"})
-
-
-def name_base(model: Any, *, name: str, revision: str | None) -> None:
-    """Say in the adapter's configuration which model it belongs to: a hub id or a folder."""
-    config = model.peft_config[NAME]
-    config.base_model_name_or_path, config.revision = name, revision
 
 
 def merge(model: "PreTrainedModel") -> None:
@@ -207,7 +190,6 @@ def cannot_quantize(config: AdapterConfig) -> list[str]:
 
 
 def _lacking(where: str, package: str, install: str, instead: str) -> list[str]:
-    """What this machine lacks for an option that needs CUDA and a package."""
     problems = []
     if not torch.cuda.is_available():
         problems.append(f"{where} needs a CUDA device, and this machine has no usable one; pass {instead}")
@@ -261,9 +243,6 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
 
     Each is None where nothing is recorded. A machine without support for 4 bits gets the options with
     `quantize` null, and a warning.
-
-    Raises:
-        DataError: for unknown options or invalid values.
     """
     path = folder / "embedrun.json"
     base = read_mapping(path).get("base") if path.is_file() else None

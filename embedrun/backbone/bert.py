@@ -1,6 +1,5 @@
 """BERT for encoding, read without transformers, whose import takes longer than all the rest of a start."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from embedrun.files import read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -122,9 +123,8 @@ class Bert(nn.Module):
         kind = parts.token_type_embeddings.weight[0]  # (dim,)
         place = parts.position_embeddings.weight[:tokens]  # (tokens, dim)
         vectors = parts.LayerNorm(parts.word_embeddings(input_ids) + kind + place)  # (texts, tokens, dim)
-        seen = (
-            None if attention_mask is None else attention_mask.bool()[:, None, None]
-        )  # (texts, 1, 1, tokens)
+        # (texts, 1, 1, tokens)
+        seen = None if attention_mask is None else attention_mask.bool()[:, None, None]
         every = [vectors]
         for layer in self.encoder.layer:
             vectors = layer(vectors, seen)  # (texts, tokens, dim)
@@ -149,10 +149,8 @@ class Layer(nn.Module):
     def forward(self, vectors: Tensor, seen: Tensor | None) -> Tensor:
         """From ``(texts, tokens, dim)`` to the same; `seen`, bool, ``(texts, 1, 1, tokens)``: no padding."""
         heads, after = self.attention.self, self.attention.output
-        query, key, value = (
-            layer(vectors)
-            .unflatten(-1, (self.heads, -1))
-            .transpose(1, 2)  # (texts, heads, tokens, head's dim)
+        query, key, value = (  # (texts, heads, tokens, head's dim) each
+            layer(vectors).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for layer in (heads.query, heads.key, heads.value)
         )
         mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
@@ -182,7 +180,7 @@ def read(folder: Path, whole: Whole) -> tuple[Bert, Words] | None:
     That is any unknown option or weight, and any damage: transformers reads those, and says what is wrong.
     """
     try:
-        config = _config(_json(folder / "config.json"))
+        config = _config(read_json(folder / "config.json"))
         words = _words(folder, config.vocab_size)
         return _with_weights(config, folder, whole), words
     except (MemoryError, torch.OutOfMemoryError):
@@ -201,12 +199,7 @@ def complete(model: Bert) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     return full.train(model.training), tokenizer
 
 
-def _json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
 def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set[str]) -> bool:
-    """Whether there is nothing but `fixed` keys of these values, and `others`."""
     return all(
         value == fixed[name] and type(value) is type(fixed[name]) if name in fixed else name in others
         for name, value in given.items()
@@ -214,7 +207,6 @@ def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set
 
 
 def _require(*facts: bool) -> None:
-    """Raise `ValueError` unless all is as this module knows it."""
     if not all(facts):
         raise ValueError("transformers must read it")
 
@@ -246,12 +238,11 @@ def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert:
 
 
 def _words(folder: Path, rows: int) -> Words:
-    """The tokenizer, made of the files as transformers makes a `BertTokenizer` of them."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    beside, file = folder / "special_tokens_map.json", _json(folder / "tokenizer.json")
-    options = _contents(_json(folder / "tokenizer_config.json"))
-    tokens = _contents(_json(beside)) if beside.is_file() else {}
+    beside, file = folder / "special_tokens_map.json", read_json(folder / "tokenizer.json")
+    options = _contents(read_json(folder / "tokenizer_config.json"))
+    tokens = _contents(read_json(beside)) if beside.is_file() else {}
     vocabulary = file["model"]["vocab"]
     special = {token: vocabulary[token] for token in sorted(_SPECIAL.values(), key=vocabulary.__getitem__)}
     flags = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}

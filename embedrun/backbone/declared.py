@@ -56,9 +56,6 @@ def held(path: Path, schema: type[T], data: Plain, under: str = "") -> T:
     """What a file says, validated against the types and ranges of a dataclass of options.
 
     `under` is the key that the data stands under, with a trailing dot, for the messages.
-
-    Raises:
-        DataError: with every unknown key and every invalid value.
     """
     checker = Checker()
     built = checker.build(schema, data)
@@ -119,11 +116,7 @@ class Declared:
 
 
 def read(folder: Path) -> Declared:
-    """What `embedrun.json` says, or else the files of sentence-transformers, or else nothing.
-
-    Raises:
-        DataError: for a file that is unreadable, of an unknown form, or of a later version of embedrun.
-    """
+    """What `embedrun.json` says, or else the files of sentence-transformers, or else nothing."""
     ours, modules = folder / OWN_FILE, folder / "modules.json"
     if ours.is_file():
         declared = _own(ours)
@@ -150,9 +143,6 @@ def read_config(folder: Path) -> Plain:
     """The `config.json` of a model folder, which may name no code.
 
     transformers would load an attention that is no word of its own from the hub, as code.
-
-    Raises:
-        DataError: naming the key; and as `read_mapping` does.
     """
     path = folder / "config.json"
     config = read_mapping(path)
@@ -174,7 +164,6 @@ def read_config(folder: Path) -> Plain:
 
 
 def _implementations(config: Plain) -> Iterator[tuple[str, object]]:
-    """The implementations that a configuration names, with their keys; also those of a model's parts."""
     for key, value in config.items():
         if isinstance(value, dict):
             within = value.items() if key.removesuffix("_internal").endswith("_implementation") else ()

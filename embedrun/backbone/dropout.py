@@ -75,14 +75,12 @@ class SeededDropout(TorchFunctionMode):
         self._places: dict[tuple[int, int], Tensor] = {}  # hashed, by axis and size
 
     def __enter__(self) -> "SeededDropout":
-        """Remember torch's random state, to notice who moves it."""
         self._before = self._random_state()
         super().__enter__()
         _entered.append(self)
         return self
 
     def __exit__(self, *failure: Any) -> None:
-        """Refuse a model that has moved it."""
         _entered.remove(self)
         super().__exit__(*failure)
         if failure[0] is None and not torch.equal(self._before, self._random_state()):
@@ -98,7 +96,6 @@ class SeededDropout(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Replace the two functions, pass on every other."""
         kwargs = kwargs or {}
         if func is functional.dropout or func is torch.dropout:
             return self._dropout(*args, **kwargs)
@@ -113,11 +110,6 @@ class SeededDropout(TorchFunctionMode):
             return vectors
         dropped = self._dropped(vectors.shape, p)  # the shape of vectors
         return (vectors / (1 - p)).masked_fill(dropped, 0)
-
-    def _kept(self, groups: Sequence[tuple[Tensor, Sequence[int]]], p: float) -> list[Tensor]:
-        """What is not dropped, bool, of each group."""
-        mixed = self._texts + self._call()  # (texts,)
-        return [_stirred(self._spread(mixed[texts], places)) >= _threshold(p) for texts, places in groups]
 
     def _attention(
         self,
@@ -171,7 +163,6 @@ class SeededDropout(TorchFunctionMode):
 
     @cached_property
     def _texts(self) -> Tensor:
-        """The hash of each seed, ``(texts,)``."""
         return _hashed(self._seeds)
 
     @cached_property
@@ -204,7 +195,9 @@ def kept(groups: Sequence[tuple[Tensor, Sequence[int]]], p: float, *, dtype: tor
     together they are one dropout of the pass. Inside `SeededDropout` it is that of the padded pass.
     """
     if _entered:
-        factors = torch.cat([part.flatten() for part in _entered[-1]._kept(groups, p)]).to(dtype)
+        now, mixed = _entered[-1], _entered[-1]._texts + _entered[-1]._call()  # (texts,)
+        parts = [_stirred(now._spread(mixed[texts], places)) >= _threshold(p) for texts, places in groups]
+        factors = torch.cat([part.flatten() for part in parts]).to(dtype)
     else:
         size = sum(len(texts) * math.prod(places) for texts, places in groups)
         factors = torch.empty(size, dtype=dtype).bernoulli_(1 - p)

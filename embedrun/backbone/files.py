@@ -102,7 +102,6 @@ def _model_of_run(run: Path) -> Path:
 
 
 def _check_rest(checkpoint: Path) -> None:
-    """Refuse a checkpoint whose model cannot be put together from its run."""
     run = run_of(checkpoint)
     made = recipe(run)
     if has_head(checkpoint) and not made.drops_head:
@@ -145,11 +144,7 @@ def _unknown(name: str, reason: str, hint: str) -> DataError:
 
 
 def base_of(folder: Path) -> Path | None:
-    """The folder of the model that the adapter in a folder belongs to; None for a folder with a whole model.
-
-    Raises:
-        DataError: if `adapter_config.json` names no base, an adapter, or what cannot be found.
-    """
+    """The folder of the model that the adapter in a folder belongs to; None: the folder has a whole model."""
     if not _is_adapter(folder):
         return None
     config = read_mapping(folder / _ADAPTER)
@@ -168,7 +163,6 @@ def _is_adapter(folder: Path) -> bool:
 
 
 def _checked(name: str, folder: Path) -> Path:
-    """The folder, if a model can be read from it."""
     sums.verify(folder)
     if _is_adapter(folder):
         base_of(folder)
@@ -228,7 +222,6 @@ def _from_hub(name: str, revision: str | None) -> Path:
 
 
 def _why(fault: Exception) -> str:
-    """Why the hub gave nothing, in a few words."""
     from huggingface_hub import errors
 
     match fault:

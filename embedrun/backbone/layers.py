@@ -73,10 +73,6 @@ def cut(model: Any, layers: int | None) -> None:
 
     Args:
         model: of transformers, or a :class:`~embedrun.backbone.bert.Bert`.
-
-    Raises:
-        ConfigError: if the model has fewer layers, or no list of them, as one whose layers share weights; or
-            if an adapter is in it.
     """
     if layers is None:
         return

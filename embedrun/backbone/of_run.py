@@ -41,11 +41,7 @@ def run_of(checkpoint: Path) -> Path:
 
 
 def verify(checkpoint: Path) -> None:
-    """Check the weights against the manifest that was written with them.
-
-    Raises:
-        DataError: if they differ, or the manifest does not say what they should be.
-    """
+    """Check the weights against the manifest that was written with them."""
     place, weights = checkpoint / _MANIFEST, checkpoint / _WEIGHTS
     with as_written(place, "a checkpoint manifest", _ANOTHER):
         manifest = read_json(place)
@@ -64,11 +60,7 @@ def has_head(checkpoint: Path) -> bool:
 
 
 def put(checkpoint: Path, model: nn.Module) -> None:
-    """Copy a verified checkpoint's weights into a model of the trained shape, in place.
-
-    Raises:
-        DataError: if a weight does not fit, or one is missing.
-    """
+    """Copy a verified checkpoint's weights into a model of the trained shape, in place."""
     weights = model.state_dict()
     trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
     with safe_open(checkpoint / _WEIGHTS, framework="pt") as file, torch.no_grad():
@@ -114,11 +106,7 @@ def recipe(run: Path) -> Recipe:
 
 
 def in_place_of(base: Declared, made: Recipe) -> Declared:
-    """How the model is used: what the files of the finished run would say, given those of its base model.
-
-    Raises:
-        DataError: if the prompt of the recipe is invalid.
-    """
+    """How the model is used: what the files of the finished run would say, given those of its base model."""
     pooling, says = made.pooling, base
     if pooling.name != "auto":
         says = replace(

@@ -51,7 +51,6 @@ def packed(model: nn.Module, *, tokens: int, dtype: torch.dtype) -> Iterator[boo
 
 
 def _is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether a module is a linear layer that nothing has changed: no subclass, no other kind of weight."""
     # Parametrised and most quantised layers are subclasses; others have weights that are no plain parameter.
     # A forward of the layer's own is somebody's patch, or another thread's packing.
     return (
@@ -66,7 +65,6 @@ def _is_plain(module: nn.Module) -> TypeGuard[nn.Linear]:
 
 
 def _parts(layer: Layer) -> list[nn.Linear]:
-    """The linear layers of a layer in their order."""
     heads, after = layer.attention.self, layer.attention.output
     return [heads.query, heads.key, heads.value, after.dense, layer.intermediate.dense, layer.output.dense]
 
@@ -148,10 +146,8 @@ LONG = 64  # tokens, measured with heads of 32 dimensions on AVX-512
 def attention(three: Tensor, heads: int, seen: Tensor | None) -> Tensor:
     """What `scaled_dot_product_attention` computes of texts side by side, ``(texts, tokens, dim)``.
 
-    Args:
-        three: query, key and value, one behind the other, ``(texts, tokens, 3 * dim)``.
-        heads: number of them.
-        seen: which tokens are no padding, bool, ``(texts, 1, 1, tokens)``; None: all.
+    `three` has query, key and value, one behind the other, ``(texts, tokens, 3 * dim)``; `seen` says which
+    tokens are no padding, bool, ``(texts, 1, 1, tokens)``, None: all.
     """
     sides = three.unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)  # (3, texts, heads, tokens, head)
     if three.shape[1] >= LONG:

@@ -50,10 +50,6 @@ def read(
         dtype: of the weights; None: float32, and for an adapter's base the type it was trained on.
         adapter: add a new one; None: only what the folder has.
         layers: keep the first so many, once all are read; None: all.
-
-    Raises:
-        ConfigError: for a new adapter or `layers` that do not fit the model.
-        DataError: if the folder needs code of its own, or cannot be read completely, its tokenizer included.
     """
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
 
@@ -150,9 +146,6 @@ def read_tokenizer(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
 
     `rows` is the size of the model's embedding table, None if unknown. Where files are missing transformers
     makes a tokenizer to which every word is unknown, or that gives no tokens at all.
-
-    Raises:
-        DataError: if files are missing or cannot be read, or make a tokenizer that knows too little.
     """
     from transformers import AutoTokenizer
 
@@ -208,10 +201,6 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
 
     With `encodes_only`, `bert` reads what it knows of whole models in float32 with sdpa. A checkpoint without
     a given `dtype` has weights of the type that its run had.
-
-    Raises:
-        ConfigError: for a new adapter that does not fit the model, or on a checkpoint.
-        DataError: if the model cannot be found or not be read completely.
     """
     assert config.name is not None
     name = settle(config.name)
@@ -225,12 +214,13 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
     light = bert.read(folder, whole) if encodes_only and plain else None
     if light is not None:
         cut(light[0], config.layers)
-    model, tokenizer = light or whole()
+    loaded = Model(*(light or whole()), declared.read(folder), origin)
     if adapter is not None:
         # A relative path is valid from here only, and a run directory stands for its model.
-        place = str(folder.resolve()) if is_here(name) else name
-        adapters.name_base(model, name=place, revision=origin["commit"])
-    return Model(model, tokenizer, declared.read(folder), origin)
+        base = loaded.model.peft_config[adapters.NAME]
+        base.base_model_name_or_path = str(folder.resolve()) if is_here(name) else name
+        base.revision = origin["commit"]
+    return loaded
 
 
 def _read_checkpoint(folder: Path, config: BackboneConfig) -> Model:
@@ -246,7 +236,6 @@ def _read_checkpoint(folder: Path, config: BackboneConfig) -> Model:
 
 
 def _base_of_checkpoint(checkpoint: Path, config: BackboneConfig) -> Model:
-    """The model that the weights of a checkpoint are copied into."""
     run = run_of(checkpoint)
     if (run / "model").is_dir():
         start = BackboneConfig(name=str(run / "model"), attention=config.attention, dtype=config.dtype)
@@ -264,9 +253,6 @@ def enable(model: "PreTrainedModel") -> None:
 
     The gradient is bit-identical: dropout repeats itself, by torch's random state or by the seeds of the
     texts. Passes without dropout are made in evaluation mode and keep everything.
-
-    Raises:
-        ConfigError: if the model does not support it.
     """
     if not model.supports_gradient_checkpointing:
         raise ConfigError(

@@ -71,9 +71,7 @@ def turns(positions: int, size: int, device: torch.device) -> Tensor:
 def rotate(vectors: Tensor, angles: Tensor) -> Tensor:
     """Turn each pair of neighbouring dimensions by its angle (Su et al. 2021, arXiv:2104.09864, Eq. 34).
 
-    Args:
-        vectors: ``(texts, heads, positions, size)``.
-        angles: from `turns`, ``(positions, size / 2)``.
+    `vectors` are ``(texts, heads, positions, size)``, `angles` those of `turns`.
     """
     even, odd = vectors.unflatten(-1, (-1, 2)).unbind(-1)  # (texts, heads, positions, size / 2) each
     cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
@@ -101,12 +99,9 @@ class WindowAttention(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, vectors: Tensor, angles: Tensor, keys: Tensor | None) -> Tensor:
-        """Of the shape of `vectors`.
+        """Of the shape of `vectors`, cell and window, ``(texts, 1 + window, dim)``.
 
-        Args:
-            vectors: cell and window, ``(texts, 1 + window, dim)``.
-            angles: from `turns`, for as many positions.
-            keys: which positions are read, the cell always, ``(texts, 1, 1, 1 + window)``; None: all.
+        `angles` are those of `turns`; `keys` says which positions are read, as in `Window`.
         """
         query = rotate(self._heads(self.query(vectors)), angles)  # (texts, heads, 1 + window, head_size)
         key = rotate(self._heads(self.key(vectors)), angles)
@@ -143,12 +138,9 @@ class MemoryReview(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, tokens: Tensor, cells: Tensor, memory: Tensor | None) -> Tensor:
-        """Of the shape of `tokens`.
+        """Of the shape of `tokens`, ``(texts, tokens, dim)``; `cells` are ``(texts, windows, dim)``.
 
-        Args:
-            tokens: ``(texts, tokens, dim)``.
-            cells: ``(texts, windows, dim)``.
-            memory: which windows a text has, bool, ``(texts, windows)``; None: all.
+        `memory` says which windows a text has, bool, ``(texts, windows)``; None: all.
         """
         query = functional.silu(self.query(tokens)).unsqueeze(1)  # (texts, 1, tokens, dim)
         key = functional.silu(self.key(cells)).unsqueeze(1)  # (texts, 1, windows, dim)
@@ -186,11 +178,7 @@ def cut(
     `min_window` tokens belongs to the window before it, if there is one. So the last window of one text may
     reach into the columns of the next window of another, and that window is then computed some columns wider.
 
-    Args:
-        lengths: real tokens of each text, ``(texts,)``, >= 1.
-        window: tokens of a window.
-        min_window: tokens of a last window that stands alone, at least.
-        device: of the tensors made.
+    `lengths` are the real tokens of each text, ``(texts,)``, >= 1.
     """
     counts = np.ceil(lengths / window).astype(np.int64)  # (texts,)
     rest = lengths - (counts - 1) * window  # (texts,) 1 to window
@@ -246,9 +234,7 @@ class RanLayer(GradientCheckpointingLayer):
     alone, so no text's vectors depend on the padding that others need; each text is cut by its own length;
     dropout follows :math:`N_2` after the last window too.
 
-    Args:
-        config: its sizes.
-        number: of the layer, from 1; keeps its seeded dropouts apart from those of others.
+    `number`, from 1, keeps the layer's seeded dropouts apart from those of others.
     """
 
     def __init__(self, config: RanConfig, number: int) -> None:
@@ -266,10 +252,7 @@ class RanLayer(GradientCheckpointingLayer):
     def forward(self, tokens: Tensor, cell: Tensor, windows: Sequence[Window]) -> tuple[Tensor, Tensor]:
         """The tokens' vectors ``(texts, tokens, dim)``, and the cell after each text's last window.
 
-        Args:
-            tokens: ``(texts, tokens, dim)``.
-            cell: before the first window, ``(texts, dim)``.
-            windows: of these texts.
+        `tokens` has their shape; `cell` is that before the first window, ``(texts, dim)``.
         """
         outputs, memory, cell = self._read(tokens, cell, windows)
         self._number_dropouts(step=0)
@@ -292,13 +275,12 @@ class RanLayer(GradientCheckpointingLayer):
             seen = self.attention(joined, angles[: joined.shape[1]], window.keys)  # (texts, 1 + window, dim)
             outputs.append(self.dropout(self._standardised(seen[:, 1:])))  # (texts, window, dim)
             new = self.dropout(self._standardised(seen[:, 0]))  # (texts, dim)
-            carried = self._carry(new, memory[-1]) if memory else new  # (texts, dim)
+            carried = new  # (texts, dim)
+            if memory:
+                carried = self.dropout(self.carry_norm(new + self.carry_gate(memory[-1])))
             cell = carried if window.alive is None else torch.where(window.alive, carried, cell)
             memory.append(new)
         return side_by_side(outputs, windows, tokens.shape[1]), torch.stack(memory, dim=1), cell
-
-    def _carry(self, new: Tensor, before: Tensor) -> Tensor:
-        return self.dropout(self.carry_norm(new + self.carry_gate(before)))  # (texts, dim)
 
     def _standardised(self, vectors: Tensor) -> Tensor:
         return functional.layer_norm(vectors, vectors.shape[-1:], eps=self.eps)
@@ -312,12 +294,7 @@ class RanLayer(GradientCheckpointingLayer):
 def lengths_of(ids: Tensor, mask: Tensor | None) -> np.ndarray:
     """Real tokens of each text, ``(texts,)``; of a text of padding alone 1, or it would have no vector.
 
-    Args:
-        ids: ``(texts, tokens)``.
-        mask: 1 for a real token and 0 for padding, ``(texts, tokens)``; None: all are real.
-
-    Raises:
-        ValueError: if padding stands before a real token.
+    Both are ``(texts, tokens)``; `mask` is 1 for a real token and 0 for padding, None: all are real.
     """
     if mask is None:
         return np.full(len(ids), ids.shape[1])
@@ -343,12 +320,9 @@ class Fusion(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, cell: Tensor, tokens: Tensor, mask: Tensor | None) -> Tensor:
-        """One vector a text, ``(texts, dim)``.
+        """One vector a text, of the shape of `cell`, ``(texts, dim)``.
 
-        Args:
-            cell: ``(texts, dim)``.
-            tokens: ``(texts, tokens, dim)``.
-            mask: True for a real token, ``(texts, tokens)``; None: all are.
+        `tokens` are ``(texts, tokens, dim)``; `mask` is True for a real one, None: all are.
         """
         seen = tokens if mask is None else tokens.masked_fill(~mask.unsqueeze(-1), -torch.inf)
         gated = self.gate(self.dropout(functional.silu(self.cell(cell))))  # (texts, dim)
@@ -413,14 +387,7 @@ class RanModel(PreTrainedModel):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
     ) -> BaseModelOutputWithPooling | tuple:
-        """Vectors of tokens and texts.
-
-        Args:
-            input_ids: ``(texts, tokens)``.
-            attention_mask: 1 for a real token and 0 for padding, ``(texts, tokens)``; None: all are real.
-            output_hidden_states: whether the embedding layer's and every layer's output are returned too;
-                None: as the configuration says.
-            return_dict: False gives a tuple; None: as the configuration says.
+        """Vectors of tokens and texts; the arguments as transformers has them, both ``(texts, tokens)``.
 
         Returns:
             `last_hidden_state`, ``(texts, tokens, dim)``, of any value where there is padding;
@@ -429,10 +396,7 @@ class RanModel(PreTrainedModel):
         tokens = input_ids.shape[1]
         lengths = lengths_of(input_ids, attention_mask)  # (texts,)
         windows = cut(
-            lengths,
-            window=self.config.window,
-            min_window=self.config.min_window,
-            device=input_ids.device,
+            lengths, window=self.config.window, min_window=self.config.min_window, device=input_ids.device
         )
         vectors = self.dropout(self.norm(self.tokens(input_ids)))  # (texts, tokens, dim)
         cell = self.dropout(self.first_cell.weight.expand(len(vectors), -1))  # (texts, dim)

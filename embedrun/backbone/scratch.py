@@ -25,9 +25,6 @@ def word_pieces(texts: Iterable[str], size: int) -> list[str]:
     `size` is reached. Texts are lower-cased, stripped of accents and split as BERT's own tokenizer does. With
     every character in it, no word of `texts` is unknown. Trained vocabularies (Schuster & Nakajima 2012;
     Devlin et al. 2019) merge pieces instead; their order of ties is not fixed between processes, ours is.
-
-    Raises:
-        ConfigError: if the special tokens and the characters alone are more than `size`.
     """
     from tokenizers.normalizers import BertNormalizer
     from tokenizers.pre_tokenizers import BertPreTokenizer
@@ -60,9 +57,6 @@ def make(
     The feed-forward layers of a BERT (Devlin et al. 2019, arXiv:1810.04805) are four times as wide as the
     token vectors, as in BERT-base; a RAN (Li et al. 2023, arXiv:2306.06843) has none. Weights come from
     torch's global random state; the caller seeds it. `attention` is ``sdpa`` or ``eager``.
-
-    Raises:
-        ConfigError: for an impossible shape, or a vocabulary too small for the texts.
     """
     from transformers import AutoConfig, AutoModel, BertTokenizer
 

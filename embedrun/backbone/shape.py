@@ -126,37 +126,29 @@ _ROBERTA = {
 _MODERNBERT = {"model_type": "modernbert", "vocab_size": 50368, "max_position_embeddings": 8192}
 _LLAMA = {"model_type": "llama", "vocab_size": 32000, "max_position_embeddings": 4096}
 _QWEN2 = {"model_type": "qwen2", "vocab_size": 151936, "max_position_embeddings": 131072}
-# Family, width, layers, heads, dimensions inside the feed-forward layer, and what differs from the family.
-_PUBLISHED: dict[str, tuple[Plain, int, int, int, int, Plain]] = {
-    "google-bert/bert-base-uncased": (_BERT, 768, 12, 12, 3072, {}),
-    "google-bert/bert-large-uncased": (_BERT, 1024, 24, 16, 4096, {}),
-    "FacebookAI/roberta-base": (_ROBERTA, 768, 12, 12, 3072, {}),
-    "FacebookAI/roberta-large": (_ROBERTA, 1024, 24, 16, 4096, {}),
-    "answerdotai/ModernBERT-base": (_MODERNBERT, 768, 22, 12, 1152, {}),
-    "answerdotai/ModernBERT-large": (_MODERNBERT, 1024, 28, 16, 2624, {}),
-    "sentence-transformers/all-MiniLM-L6-v2": (_BERT, 384, 6, 12, 1536, {}),
-    "voidism/diffcse-bert-base-uncased-sts": (_BERT, 768, 12, 12, 3072, {}),
-    "princeton-nlp/unsup-simcse-bert-large-uncased": (_BERT, 1024, 24, 16, 4096, {}),
-    "meta-llama/Llama-2-7b-hf": (_LLAMA, 4096, 32, 32, 11008, {}),
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+# Family, the four sizes, and what differs from the family.
+_PUBLISHED: dict[str, tuple[Plain, tuple[int, int, int, int], Plain]] = {
+    "google-bert/bert-base-uncased": (_BERT, (768, 12, 12, 3072), {}),
+    "google-bert/bert-large-uncased": (_BERT, (1024, 24, 16, 4096), {}),
+    "FacebookAI/roberta-base": (_ROBERTA, (768, 12, 12, 3072), {}),
+    "FacebookAI/roberta-large": (_ROBERTA, (1024, 24, 16, 4096), {}),
+    "answerdotai/ModernBERT-base": (_MODERNBERT, (768, 22, 12, 1152), {}),
+    "answerdotai/ModernBERT-large": (_MODERNBERT, (1024, 28, 16, 2624), {}),
+    "sentence-transformers/all-MiniLM-L6-v2": (_BERT, (384, 6, 12, 1536), {}),
+    "voidism/diffcse-bert-base-uncased-sts": (_BERT, (768, 12, 12, 3072), {}),
+    "princeton-nlp/unsup-simcse-bert-large-uncased": (_BERT, (1024, 24, 16, 4096), {}),
+    "meta-llama/Llama-2-7b-hf": (_LLAMA, (4096, 32, 32, 11008), {}),
     "Qwen/Qwen2.5-0.5B": (
-        _QWEN2, 896, 24, 14, 4864, {"num_key_value_heads": 2, "max_position_embeddings": 32768},
+        _QWEN2, (896, 24, 14, 4864), {"num_key_value_heads": 2, "max_position_embeddings": 32768},
     ),
-    "Qwen/Qwen2.5-1.5B": (_QWEN2, 1536, 28, 12, 8960, {"num_key_value_heads": 2}),
-    "Qwen/Qwen2.5-7B": (_QWEN2, 3584, 28, 28, 18944, {"num_key_value_heads": 4, "vocab_size": 152064}),
+    "Qwen/Qwen2.5-1.5B": (_QWEN2, (1536, 28, 12, 8960), {"num_key_value_heads": 2}),
+    "Qwen/Qwen2.5-7B": (_QWEN2, (3584, 28, 28, 18944), {"num_key_value_heads": 4, "vocab_size": 152064}),
 }  # fmt: skip
 CONFIGS: dict[str, Plain] = {
-    name: {
-        **family,
-        "hidden_size": width,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "intermediate_size": intermediate,
-        **others,
-    }
-    for name, (family, width, layers, heads, intermediate, others) in _PUBLISHED.items()
+    name: {**family, **dict(zip(_SIZES, sizes, strict=True)), **others}
+    for name, (family, sizes, others) in _PUBLISHED.items()
 }
-
-
 _TOKENIZER = "tokenizer.json"
 
 
@@ -204,7 +196,6 @@ def shape_of(config: BackboneConfig) -> Shape | None:
 
 
 def _whole(config: BackboneConfig) -> Shape | None:
-    """The same with all layers."""
     name = config.name or ""
     if config.scratch is not None:
         made = configuration(config.scratch, config.scratch.vocabulary)
@@ -222,7 +213,6 @@ def _whole(config: BackboneConfig) -> Shape | None:
 
 
 def _of_folder(folder: Path, adapter: AdapterConfig | None) -> Shape | None:
-    """What is known of a model on this machine: a folder of one, a run, an adapter, or a checkpoint."""
     if not (folder / "config.json").is_file():
         try:
             folder = locate(str(folder))
@@ -243,7 +233,6 @@ def _of_folder(folder: Path, adapter: AdapterConfig | None) -> Shape | None:
 
 
 def _of_checkpoint(folder: Path) -> Shape | None:
-    """What is known of the model that the weights of a checkpoint are copied into."""
     run = run_of(folder)
     if (run / "model").is_dir():
         return shape_of(BackboneConfig(name=str(run / "model")))
@@ -255,7 +244,6 @@ def _of_checkpoint(folder: Path) -> Shape | None:
 
 
 def _of_files(folder: Path) -> AdapterConfig:
-    """The options of an adapter that training continues from."""
     path = folder / "adapter_config.json"
     written, (quantized, _) = read_mapping(path), stored(folder)
     targets = written.get("target_modules")

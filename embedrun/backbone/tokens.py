@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +15,6 @@ from embedrun.errors import DataError
 from embedrun.prompt import Prompt
 from embedrun.rows import MappedTexts, digest_of
 from embedrun.store import cache
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 _FROM = 1000  # texts: fewer are tokenised faster than a folder is looked for and written
 _AT_ONCE = 8192  # texts
@@ -81,13 +77,11 @@ def reading(backbone: Backbone, max_length: int | None = None, prompt: Prompt | 
 _PART = 256  # texts at a time: an encoding takes many times the memory of its text
 
 
-def tokens_of(file: Path, option: str) -> Callable[[Sequence[str]], list[int]]:
-    """A function that counts the tokens of each text, without special tokens; raises as `opened` does."""
-    return counter(opened(file, option), ends=False)
+def tokens_of(file: Path, option: str, *, ends: bool = False) -> Callable[[Sequence[str]], list[int]]:
+    """A function that counts the tokens of each text by a `tokenizer.json`, which `option` names.
 
-
-def opened(file: Path, option: str) -> "Tokenizer":
-    """The tokenizer of a `tokenizer.json`, which `option` names, without truncation and padding."""
+    With `ends`, it counts the special tokens at its ends too.
+    """
     from tokenizers import Tokenizer
 
     try:
@@ -96,11 +90,6 @@ def opened(file: Path, option: str) -> "Tokenizer":
         raise DataError(f"{option}: {file} cannot be read: {fault}") from fault
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return tokenizer
-
-
-def counter(tokenizer: "Tokenizer", *, ends: bool) -> Callable[[Sequence[str]], list[int]]:
-    """A function that counts the tokens of each text; with `ends`, the special tokens at its ends too."""
 
     def count(texts: Sequence[str]) -> list[int]:
         parts = (list(texts[begin : begin + _PART]) for begin in range(0, len(texts), _PART))

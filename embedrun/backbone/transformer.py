@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 def groups(
-    lengths: np.ndarray,
-    *,
-    overhead: int,
-    power: int = 1,
-    budget: int | None = None,
-    most: int | None = None,
+    lengths: np.ndarray, *, overhead: int, power: int = 1, budget: int | None = None, most: int | None = None
 ) -> list[np.ndarray]:
     r"""Cut texts into groups that are each padded to their longest, at the least total cost.
 
@@ -100,9 +95,6 @@ def token_ids(
     Of a string of more than `max_length` tokens, special ones included, the end of the text is cut, at the
     end of a token, so that as much of it is kept as fits with the whole prompt. A model never sees a string
     that could not have been written out.
-
-    Raises:
-        ConfigError: if the prompt leaves no token for the text, or the tokenizer gives no token offsets.
     """
     (prompt,) = _tokenized(tokenizer, [before + after])["input_ids"]
     if len(prompt) >= max_length:
@@ -193,9 +185,6 @@ def longest_text(
 
     What is `asked` by the configuration wins; then what is `declared` by the model's own files, up to the
     model's positions; then the smallest of the limits of tokenizer and model.
-
-    Raises:
-        ConfigError: if more is asked for than the model has absolute positions.
     """
     positions = absolute_positions(model)
     if asked is not None:
@@ -206,11 +195,8 @@ def longest_text(
         return asked
     if declared is not None:
         return declared if positions is None else min(declared, positions)
-    limits = [
-        positions,
-        tokenizer.model_max_length,  # an enormous number where the tokenizer has no limit
-        getattr(model.config, "max_position_embeddings", None),
-    ]
+    # The tokenizer's is an enormous number where it has no limit.
+    limits = [positions, tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     return min(limit for limit in limits if limit is not None and limit > 0)
 
 
@@ -310,9 +296,6 @@ class Backbone(nn.Module):
 
         Texts are cut to `max_length` tokens, by default to that of the backbone; the model must have so many
         positions. A prompt counts towards the length, and is never cut.
-
-        Raises:
-            ConfigError: if the prompt leaves no room for a text.
         """
         length = max_length or self.max_length
         ids: list[np.ndarray] = []
@@ -347,7 +330,6 @@ class Backbone(nn.Module):
         return token_ids(self.tokenizer, texts, before, after, max_length=length)
 
     def _lower(self, text: str) -> str:
-        """The text in lower case, except for the mask token."""
         mask = getattr(self.words, "mask_token", None)
         return text.lower() if not mask else mask.join(part.lower() for part in text.split(mask))
 
@@ -362,13 +344,9 @@ class Backbone(nn.Module):
     ) -> Tensor:
         """One vector a text, in the order of `tokens`, ``(texts, dim)``.
 
-        Args:
-            tokens: on the CPU.
-            pool: makes the vectors.
-            dropout: False turns it off for this pass; it is off in evaluation mode in any case.
-            seeds: int64, ``(texts,)``: the dropout of each text is a function of its seed alone
-                (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
-            unpadded: on a processor, whether a pass may do without padding where that is faster.
+        The tokens are on the CPU. With `seeds`, int64, ``(texts,)``, the dropout of each text is a function
+        of its seed alone (:class:`~embedrun.backbone.dropout.SeededDropout`); else torch's own random state
+        decides. `unpadded` passes on a processor are without padding where that is faster.
         """
         model = self.model  # for dropout and gradients, that of transformers
         with contextlib.nullcontext() if dropout else _evaluating(model):
@@ -413,7 +391,10 @@ class Backbone(nn.Module):
             padded = np.where(real, ids[place], self.filler)  # (group, width)
             alone = flat and not real.all()
             laid = torch.from_numpy(lengths[index]) if alone else None
-            with self._dropout(seeds, index, laid):
+            dropout = contextlib.nullcontext()
+            if seeds is not None:
+                dropout = SeededDropout(seeds[torch.from_numpy(index.copy())], self.device, laid)
+            with dropout:
                 layers, mask = self._run(padded, real, pool.all_layers, alone)
             return index, pool(layers, mask)
 
@@ -421,16 +402,7 @@ class Backbone(nn.Module):
         few = len(passes) < _PASSES_OF_A_THREAD * threads
         yield from map(one, passes) if threads == 1 or few else _side_by_side(one, passes, threads)
 
-    def _dropout(
-        self, seeds: Tensor | None, index: np.ndarray, laid: Tensor | None
-    ) -> contextlib.AbstractContextManager[object]:
-        """That of a pass over texts at these places, ``(group,)``, by their seeds where they have some."""
-        if seeds is None:
-            return contextlib.nullcontext()
-        return SeededDropout(seeds[torch.from_numpy(index.copy())], self.device, laid)
-
     def _without_padding(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
-        """Whether passes over texts of these lengths can do without padding, and are faster so."""
         if self.attention != "sdpa":  # the user's wish
             return False
         if self.device.type != "cpu":
@@ -468,11 +440,7 @@ class Backbone(nn.Module):
 def _side_by_side(
     one: Callable[[np.ndarray], tuple[np.ndarray, Tensor]], passes: list[np.ndarray], threads: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """`one` of each pass, in their order.
-
-    Threads that share a pass instead wait for each other at every operation.
-    """
-
+    # Threads that share a pass instead wait for each other at every operation.
     def begin() -> None:
         torch.set_num_threads(1)  # of this thread; and of new ones, until it is set back below
         torch.set_grad_enabled(False)
@@ -487,7 +455,6 @@ def _side_by_side(
 
 @contextlib.contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Dropout off; afterwards the model is in its former mode again."""
     training = model.training
     model.eval()
     try:

@@ -4,7 +4,6 @@ Linear layers, norms and dropout then act on real tokens only. Attention alone n
 gathers them into padded views of texts of similar length, and puts what it computes back in its place.
 """
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +40,6 @@ def trainable(model: "PreTrainedModel") -> bool:
 
 
 def _is_usual(model: Any) -> bool:
-    """Whether the pass computes what the padded one does: with the masks and attention of its type."""
     config = model.config
     return (
         config.model_type in FAMILIES
@@ -62,12 +60,14 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[n
         real: which of them are no padding, bool, ``(texts, width)``; at least one a text.
         groups: the texts that attention computes side by side, ``(group,)`` each.
     """
+    from transformers import AttentionInterface
+
     device = model.get_input_embeddings().weight.device
 
     def there(numbers: np.ndarray) -> Tensor:
         return sent(torch.from_numpy(numbers), device)
 
-    _register()
+    AttentionInterface.register(_NAME, _attend)
     model.set_attn_implementation(_NAME)  # transformers makes no masks for it
     try:
         output = model(
@@ -92,13 +92,6 @@ def _positions(config: "PreTrainedConfig", ids: np.ndarray) -> np.ndarray:
     return np.cumsum(counted, axis=1) * counted + config.pad_token_id
 
 
-@functools.cache
-def _register() -> None:
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(_NAME, _attend)
-
-
 def _attend(
     module: nn.Module,
     query: Tensor,
@@ -114,15 +107,8 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Attention of each text to itself, ``(1, tokens, heads, dim)``, as transformers calls it.
 
-    Args:
-        module: the layer; says whether attention is causal.
-        query: ``(1, heads, tokens, dim)``.
-        key: as `query`, with as many heads or fewer.
-        value: as `key`.
-        layout: of the texts.
-        dropout: of the weights; in training alone.
-        scaling: of the products; None: one by the root of `dim`.
-        sliding_window: tokens to either side that one sees, itself counted; None: all.
+    `query` is ``(1, heads, tokens, dim)``; `key` and `value` have as many heads or fewer. A `sliding_window`
+    is the tokens to either side that one sees, itself counted; None: all.
     """
     heads = query.shape[1]
     if key.shape[1] != heads:
@@ -135,7 +121,6 @@ def _attend(
 
 
 def _computed_in(tensor: Tensor) -> torch.dtype:
-    """The type that products with a tensor are computed in."""
     kind = tensor.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
@@ -195,8 +180,7 @@ class Layout:
         texts = [torch.from_numpy(group.copy()) for group in self.groups]  # (group,) each
         shapes = [(self.heads, real.shape[1], real.shape[1]) for real in self.real]
         factors = kept(list(zip(texts, shapes, strict=True)), p, dtype=dtype)
-        sizes = [real.numel() * self.heads * real.shape[1] for real in self.real]
-        parts = factors.split(sizes)
+        parts = factors.split([real.numel() * self.heads * real.shape[1] for real in self.real])
         return [part.view(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def seen(self, window: Window) -> list[Tensor | None]:

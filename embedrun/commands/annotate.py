@@ -1,6 +1,7 @@
 """Score labelled pairs by the cosines of teacher encoders, resumable; or mine hard negatives of pairs."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from embedrun.commands.command_line import ComposingParser
 
@@ -11,11 +12,7 @@ _EXAMPLES = (
     "embedrun train dataset=nli_scored dataset.path=scored loss=raoe",
     "embedrun annotate mode=mine output=mined 'teachers=[{name: DIR}]'",
 )
-
-
-def parser() -> ComposingParser:
-    """The parser of `embedrun annotate`."""
-    return ComposingParser("annotate", __doc__, _EXAMPLES)
+parser = partial(ComposingParser, "annotate", __doc__, _EXAMPLES)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,9 @@ from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
 from embedrun.console import clean, fitted, room, wrapped
-from embedrun.dataset import made_by, named
+from embedrun.dataset import named
 from embedrun.errors import MISSING, ConfigError, DataError
-from embedrun.rows import Rows, drawn_of
+from embedrun.rows import drawn_of
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
@@ -27,11 +28,7 @@ _EXAMPLES = (
     "embedrun check +experiment=quickstart training.batch_size=64",
     "embedrun check +experiment=sweep_arccse_margin   # every job of a sweep",
 )
-
-
-def parser() -> ComposingParser:
-    """The parser of `embedrun check`."""
-    return ComposingParser("check", __doc__, _EXAMPLES, root="train")
+parser = partial(ComposingParser, "check", __doc__, _EXAMPLES, root="train")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,12 +53,7 @@ def _plan(job: Composed) -> "TrainPlan":
 
 
 def check_sweep(request: Request) -> int:
-    """Check every job of a multirun, and print what the first would do; returns the exit code.
-
-    Raises:
-        ConfigError: with the faults of every job, each with its number.
-        DataError: if a model is here and faulty.
-    """
+    """Check every job of a multirun, and print what the first would do; returns the exit code."""
     from embedrun.experiment.notices import notices
 
     jobs: list[tuple[TrainPlan, tuple[str, ...]]] = []  # with the overrides
@@ -87,12 +79,7 @@ def check_sweep(request: Request) -> int:
 
 
 def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str:
-    """Print what a checked training configuration would do; returns what is not known of its validity.
-
-    Raises:
-        ConfigError: with every fault that the data shows, as far as it is here.
-        DataError: if the data or the model is here and faulty.
-    """
+    """Print what a checked training configuration would do; returns what is not known of its validity."""
     from embedrun.backbone.shape import shape_of, size_of
     from embedrun.dataset import views_of
     from embedrun.estimate import batches, cost, price, row_tokens
@@ -100,8 +87,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
     from embedrun.experiment.notices import notices, taken
     from embedrun.family import family_name
 
-    data, config, training = CheckedData.read(plan), plan.config, plan.config.training
-    train = data.train
+    data, dataset, config, training = CheckedData.read(plan), plan.dataset, plan.config, plan.config.training
+    train = data.divided and data.divided.train
     shape = shape_of(config.backbone)
     size = shape and size_of(shape.config)
     row, counted, warnings = None, {}, []
@@ -116,10 +103,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
         *price(config, plan.losses.passes, shape, size, batch=batch.usual, tokens=row),
         ["pooling", taken(config.pooling, shape and shape.declared)],
         *_loss_rows(plan, batch, counted),
-        [
-            "data set",
-            f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
-        ],
+        ["data set", f"{family_name(dataset)} ({dataset.form}: {', '.join(views_of(dataset))})"],
         *cost(config, batch, shape, size, data.scored),
         ["selected by", data.selected_by],
         *(["", text] for text in _selection(training, plan)),
@@ -128,14 +112,14 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
         *_step_rows(config, batch),
         ["teachers", ", ".join(teacher.name for teacher in training.teachers or ()) or "none"],
     ]
-    said = [*notices(config, overrides), *data.notes, *(f"warning: {warning}" for warning in warnings)]
+    own = [data.divided.said] if data.divided and data.divided.said else []
+    said = [*notices(config, overrides), *data.contamination, *own, *(f"warning: {one}" for one in warnings)]
     lines = [*_left_open(overrides, filter(None, [request.config_dir])), "", *said, ""]
     print("\n".join([fitted(rows, room()), *(wrapped(line, room()) for line in lines)]))
     return "" if training.batch_tokens is None else ", as far as is known without the lengths of all rows"
 
 
 def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) -> Iterator[list[str]]:
-    """The loss, what each of its terms compares, and what was `counted` of its rows."""
     from embedrun.experiment.losses import compared
 
     weights = {key: options.get("weight", 1.0) for key, options in plan.config.loss.terms.items()}
@@ -147,14 +131,10 @@ def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) 
 
 
 def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
-    """The rows of a step, of a comparison and of a pass."""
     from embedrun.estimate import at_a_time, processes_of
 
-    most, accumulate, processes = (
-        "" if batch.exact else "at most ",
-        config.training.accumulate,
-        processes_of(config),
-    )
+    most, processes = "" if batch.exact else "at most ", processes_of(config)
+    accumulate = config.training.accumulate
     shared = f", shared by {processes} processes; each anchor is compared with all" if processes > 1 else ""
     return [
         ["rows a step", f"{most}{batch.most * accumulate} ({accumulate} x {batch.most})"],
@@ -165,7 +145,7 @@ def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
 
 def _left_open(overrides: Sequence[str], folders: Iterable[Path]) -> Iterator[str]:
     """What papers leave open and the experiments chose, the first of which builds on the others."""
-    chosen = presets.left_open(presets.named(overrides), list(folders))
+    chosen = presets.left_open(presets.chosen(overrides, "experiment"), list(folders))
     for place, (name, choices) in enumerate(chosen.items()):
         yield ""
         yield f"left open by the paper, and chosen in {name}{', which it builds on' if place else ''}:"
@@ -179,7 +159,6 @@ def _backbone(config: BackboneConfig) -> str:
 
 
 def _selection(training: TrainingConfig, plan: "TrainPlan") -> Iterator[str]:
-    """What differs from the defaults of selection: the score, its direction, patience, further dev scores."""
     if training.select_by is not None or training.select_lowest:
         yield f"the {'lowest' if training.select_lowest else 'highest'} {training.select_by or 'Spearman'}"
     if training.patience is not None:
@@ -213,7 +192,6 @@ def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
 
 
 def _without_files(model: str, revision: str | None) -> Sequence[str]:
-    """Why a model cannot be loaded here."""
     from embedrun.backbone import files
 
     try:
@@ -239,31 +217,15 @@ class CheckedData:
     scored: "Scored | None" = None
     made: int | None = None
 
-    @property
-    def train(self) -> "Rows | None":
-        """The training rows, where all of them are here."""
-        return None if self.divided is None else self.divided.train
-
-    @property
-    def notes(self) -> list[str]:
-        """Lines on contamination, and on what selects where there is no dev split."""
-        said = "" if self.divided is None else self.divided.said
-        return [*self.contamination, *([said] if said else [])]
-
     @classmethod
     def read(cls, plan: "TrainPlan") -> "CheckedData":
-        """The data of a checked configuration.
-
-        Raises:
-            ConfigError: if training would refuse to start with it.
-            DataError: if it is here and faulty.
-        """
+        """The data of a checked configuration; what training would refuse to start with is raised."""
         from embedrun.experiment import data
         from embedrun.experiment.losses import check_active
 
         store, training = Store.find(plan.config.data_dir), plan.config.training
         problems = named.unreadable(data.read_splits(plan), store)
-        divided, made, rows = None, None, made_by(plan.dataset)
+        divided, made, rows = None, None, getattr(plan.dataset, "made", {})
         if sum(rows.values()) > _MADE:
             made = drawn_of(rows["train"], training.data_fraction)
             problems = [f"{plan.dataset.name} makes its rows when training starts, over {_MADE:,} here"]
@@ -288,7 +250,6 @@ def _every(training: TrainingConfig) -> str:
 
 
 def _scored(plan: "TrainPlan", divided: "Divided", store: Store) -> tuple[list[str], "Scored"]:
-    """Lines on contamination, and what there is to score."""
     from embedrun.estimate import Scored
     from embedrun.experiment import contamination, scoring
 

@@ -1,6 +1,7 @@
 """Collect duplicate issues of GitHub repositories into a data set of similar and other pairs."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from embedrun.commands.command_line import ComposingParser
 
@@ -9,11 +10,7 @@ _EXAMPLES = (
     "embedrun collect output=DIR repositories=[psf/requests] max_issues=2000",
     "embedrun train dataset=github_issues dataset.path=DIR evaluation=heldout ...",
 )
-
-
-def parser() -> ComposingParser:
-    """The parser of `embedrun collect`."""
-    return ComposingParser("collect", __doc__, _EXAMPLES)
+parser = partial(ComposingParser, "collect", __doc__, _EXAMPLES)
 
 
 def main(argv: Sequence[str]) -> int:

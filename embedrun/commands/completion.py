@@ -44,7 +44,6 @@ def answers(line: str) -> list[str]:
 
 
 def _after(command: str, *typed: str, current: str) -> list[str]:
-    """What may stand in place of the `current` word, after the words `typed` behind a command."""
     if command not in _with_parser():
         return []
     made = import_module(f"embedrun.commands.{command}").parser()
@@ -71,7 +70,6 @@ def _groups_of(made: Parser) -> list[str]:
 
 
 def _words(command: str, made: Parser) -> list[str]:
-    """What a command takes besides flags: a choice as `group=choice`, an option as `key=` or `key=value`."""
     arguments = [action for action in made.actions if not action.option_strings]
     words = [*made.parsers, *(str(choice) for action in arguments for choice in action.choices or ())]
     words += _tables() if command in TABLES else []
@@ -81,13 +79,8 @@ def _words(command: str, made: Parser) -> list[str]:
 
 
 def _tables() -> list[str]:
-    groups = presets.groups().items()
-    return [
-        f"{group.removeprefix('table/')}/{name}"
-        for group, names in groups
-        if group.startswith("table/")
-        for name in names
-    ]
+    words = [f"{group}/{name}" for group, names in presets.groups().items() for name in names]
+    return [word.removeprefix("table/") for word in words if word.startswith("table/")]
 
 
 def _choices(made: Parser) -> list[str]:

@@ -88,12 +88,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun data`.
-
-    Raises:
-        ConfigError: for a command line or names that cannot be meant.
-        DataError: if there is no store, or an action finds or meets a fault.
-    """
+    """Run `embedrun data`."""
     made = parser()
     if not argv or argv[0].startswith("-"):
         made.read(argv)  # which prints --help or refuses
@@ -195,7 +190,6 @@ def _audit(arguments: Namespace) -> None:
 
 
 def _splits(words: Sequence[tuple[str, str]]) -> list[tuple[DataSet, str]]:
-    """Each data set and split that is named; a `ConfigError` with every name that is none."""
     splits, problems = [], []
     for word, split in words:
         try:

@@ -92,9 +92,7 @@ def packages() -> Iterator[Finding]:
     always = [requirement for requirement in requirements if _is_of(requirement.marker, "")]
     yield from map(_needed, always)
     for extra, use in EXTRAS.items():
-        names = [
-            needed.name for needed in requirements if needed not in always and _is_of(needed.marker, extra)
-        ]
+        names = [each.name for each in requirements if each not in always and _is_of(each.marker, extra)]
         yield _extra(extra, use, {name: _version(name) for name in names})
     yield from map(_of_others, family.installed())
 
@@ -134,7 +132,6 @@ def _version(package: str) -> str | None:
 
 
 def _machine() -> Iterator[Finding]:
-    """System, processor, memory, threads, device."""
     yield Finding("system", "ok", platform.platform())
     cores = f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores available"
     cpuinfo = Path("/proc/cpuinfo")
@@ -162,7 +159,6 @@ def _machine() -> Iterator[Finding]:
 
 
 def _places(data_dir: str | None) -> Iterator[Finding]:
-    """Presets, folder of runs, data store (`data_dir`, where the user named it), models, hub."""
     from huggingface_hub import constants, get_session
 
     conf = presets.folder()

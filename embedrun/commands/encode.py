@@ -65,13 +65,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun encode`.
-
-    Raises:
-        ConfigError: if the command line or a combination of options is refused.
-        DataError: if the model cannot be had, or a text is missing or faulty.
-        RunFailed: for a vector that is not finite.
-    """
+    """Run `embedrun encode`."""
     given = parser().read(argv)
     from embedrun.store.read import Texts
 
@@ -82,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     if given.prompt is not None and (fault := problem(given.prompt)):
         raise ConfigError(f"--prompt: {fault}")
     texts.check()
-    total = None if file is None else texts.count()  # before a model is loaded
+    total = None if file is None else sum(1 for _ in texts.read())  # before a model is loaded
     encoder = _load(given)
     started, done = time.monotonic(), 0
     bar = contextlib.nullcontext() if total is None else Progress("encode", total, "texts")
@@ -143,12 +137,7 @@ def _positive(text: str) -> int:
 
 
 def check(path: Path, *, force: bool) -> None:
-    """Refuse a path that cannot be written to.
-
-    Raises:
-        ConfigError: for an unknown suffix, an existing file that may not be replaced, or a folder that
-            nothing can be written into.
-    """
+    """Refuse a path that cannot be written to, or may not be replaced."""
     if path.suffix.lower() not in (".npy", ".parquet"):
         raise ConfigError(f"-o: {str(path)!r} must end in .npy or .parquet")
     if path.is_dir():
@@ -164,10 +153,7 @@ Add = Callable[[Sequence[str], np.ndarray], None]  # writes texts and their vect
 
 @contextlib.contextmanager
 def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Add]:
-    """Yields what writes blocks into a file that gets its name when the block ends; a failure leaves nothing.
-
-    `path` ends in .npy or .parquet, which has the texts beside their vectors if `with_text`.
-    """
+    """Yields what writes blocks into a file that gets its name when the block ends, or leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as aside:
         block = _npy(aside, dim) if path.suffix.lower() == ".npy" else _parquet(aside, dim, with_text)
@@ -193,7 +179,6 @@ def _npy(path: Path, dim: int) -> Iterator[Add]:
 
 @contextlib.contextmanager
 def _parquet(path: Path, dim: int, with_text: bool) -> Iterator[Add]:
-    """Columns `vector`, a list of `dim` float32, and `text` before it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,6 +1,7 @@
 """Score any encoder: a hub model, a model folder or a finished run directory."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from embedrun.commands.command_line import ComposingParser
 
@@ -9,11 +10,7 @@ _EXAMPLES = (
     "embedrun evaluate latest evaluation=sts_senteval",
     "embedrun evaluate model=RUN_DIR evaluation=heldout dataset=toy",
 )
-
-
-def parser() -> ComposingParser:
-    """The parser of `embedrun evaluate`."""
-    return ComposingParser("evaluate", __doc__, _EXAMPLES, bare="model")
+parser = partial(ComposingParser, "evaluate", __doc__, _EXAMPLES, bare="model")
 
 
 def main(argv: Sequence[str]) -> int:

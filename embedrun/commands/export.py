@@ -59,14 +59,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun export`.
-
-    Raises:
-        ConfigError: if the command line is refused, or there is no adapter to merge.
-        DataError: if there is no model, or a file of the run cannot be read.
-        RunFailed: if the exported model gives other vectors; then it is removed. Also if the hub refuses it
-            or does not answer (exit 3); then it stays.
-    """
+    """Run `embedrun export`; a model that gives other vectors is removed, one that the hub refuses stays."""
     given = parser().read(argv)
     from embedrun.backbone import locate
 
@@ -141,14 +134,12 @@ def _push(given: argparse.Namespace, target: Path) -> None:
 
 
 def _upload(given: argparse.Namespace) -> str:
-    """The command that uploads DEST by itself."""
     name, folder = given.push or given.repo_id or "OWNER/NAME", str(expanded(given.dest))
     private = " --private" if given.push and not given.public else ""
     return f"hf upload {name} {shlex.quote(folder)}{private}"
 
 
 def _write(folder: Path, aside: Path, *, merge_lora: bool, pushed: bool) -> float:
-    """Write the model, load it again, and return the largest difference of the vectors of a few texts."""
     from embedrun.backbone import adapter
     from embedrun.config import BackboneConfig, PoolingConfig
     from embedrun.encoder import Encoder
@@ -188,7 +179,6 @@ def _say_base(base: str, *, pushed: bool) -> None:
 
 
 def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
-    """Write the model card; DataError where the run's files make none."""
     from embedrun.card import card_text
     from embedrun.experiment.card import facts_of, run_of
 

@@ -1,6 +1,7 @@
 """Let language models write pairs: for each sentence, others of the same and of the opposite meaning."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from embedrun.commands.command_line import ComposingParser
 
@@ -10,11 +11,7 @@ _EXAMPLES = (
     "embedrun generate input=FILE.txt output=DIR dry_run=true \\\n      "
     "'llms=[{kind: http, url: \"https://HOST/v1\", model: NAME}]'",
 )
-
-
-def parser() -> ComposingParser:
-    """The parser of `embedrun generate`."""
-    return ComposingParser("generate", __doc__, _EXAMPLES)
+parser = partial(ComposingParser, "generate", __doc__, _EXAMPLES)
 
 
 def main(argv: Sequence[str]) -> int:

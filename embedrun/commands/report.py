@@ -44,7 +44,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun report`; DataError if a small file of the run cannot be read."""
+    """Run `embedrun report`."""
     arguments = parser().read(argv)
     if arguments is None:
         return 0

@@ -18,14 +18,13 @@ from embedrun.config.safety import launcher_of
 from embedrun.console import clean, say
 from embedrun.errors import USAGE, ConfigError
 from embedrun.launch import launcher
-from embedrun.launch.sweep import new_folder
+from embedrun.runs.directory import new_folder
 from embedrun.table.formats import render
-from embedrun.table.preset import Row, Table, load, load_scale, names
+from embedrun.table.preset import Table, load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.study.reproduce import CurrentRows, Plans, Task
     from embedrun.table.cells import Seeds
-
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
 interrupted ones resume: after a kill, run the same command again. Overrides apply to every row that has the
@@ -59,14 +58,10 @@ def parser() -> Parser:
 
 
 def arguments_of(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`.
-
-    Raises:
-        ConfigError: if the table, a row, the setting or an argument is unknown.
-    """
+    """The arguments, with a `table`, ids of `rows`, and `overrides` of runs and of `hydra`."""
     given = parser().read(argv)
     given.table = _table([word for word in given.words if "=" not in word])
-    rows = _rows(given)
+    rows = [row for label in given.only for row in given.table.find(label)] or given.table.rows
     given.rows = tuple(dict.fromkeys(row.id for row in rows))
     overrides = with_runs([word for word in given.words if "=" in word])
     given.overrides = task_overrides(overrides)
@@ -90,12 +85,7 @@ def _table(words: Sequence[str]) -> Table:
     return load(words[0])
 
 
-def _rows(given: argparse.Namespace) -> Sequence[Row]:
-    return [row for label in given.only for row in given.table.find(label)] or given.table.rows
-
-
 def _refuse(given: argparse.Namespace, *, has_nothing_to_run: bool) -> None:
-    """Refuse overrides that no run of the table takes."""
     problems = misplaced(given.overrides, "reproduce")
     problems += [
         f"{override.partition('=')[0]}: reproduce takes hydra/launcher and hydra.launcher alone"
@@ -113,17 +103,13 @@ def _refuse(given: argparse.Namespace, *, has_nothing_to_run: bool) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun reproduce`; exit code 1 if a cell failed.
-
-    Raises:
-        KeyboardInterrupt: on a signal, once the running cells have saved and ended; no other is started.
-    """
+    """Run `embedrun reproduce`; exit code 1 if a cell failed."""
     given = arguments_of(argv)
     from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
     from embedrun.table.cells import Cells
 
     rows = CurrentRows(given.overrides)
-    cells = Cells(extra=given.overrides, scale=given.scale, counts=rows.agree)
+    cells = Cells(extra=given.overrides, scale=given.scale, counts=lambda run: not rows.changed(run))
     seeds = given.seeds or cells.asked(given.table)
     stages = tasks_of(cells, given.table, given.rows, seeds, again=given.again)
     plans = Plans(stages, given.scale)
@@ -142,7 +128,6 @@ def main(argv: Sequence[str]) -> int:
 def _run(
     given: argparse.Namespace, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
 ) -> bool:
-    """Run what is open, and report the outcome; returns whether a cell has no result."""
     from embedrun.study.reproduce import Reproduction
 
     for stage in stages:
@@ -168,14 +153,13 @@ def _run(
 
 
 def _show(given: argparse.Namespace, seeds: "Seeds", rows: "CurrentRows") -> None:
-    """Print the table; with overrides, only the rows that they were for."""
     from embedrun.table.cells import Cells
     from embedrun.table.of_paper import sheet_for
 
-    cells = Cells(extra=given.overrides, scale=given.scale, counts=rows.agree)
+    cells = Cells(extra=given.overrides, scale=given.scale, counts=lambda run: not rows.changed(run))
     table, is_part = given.table, bool(given.overrides) and len(given.rows) < len(given.table.rows)
     if is_part:
-        table = replace(table, rows=tuple(row for row in table.rows if row.id in given.rows))
+        table = replace(table, rows=[row for row in table.rows if row.id in given.rows])
     sheet = sheet_for(table, cells, seeds)
     say("")
     # The commands of a part of a table would be those of all of it.

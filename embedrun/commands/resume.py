@@ -30,14 +30,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun resume`.
-
-    Raises:
-        ConfigError: if the folder is no run that can be resumed, or its configuration has changed.
-        DataError: if the model or data cannot be had any more.
-        EmbedrunError: if another process writes into the directory (exit 8).
-        RunFailed: if there is no undamaged checkpoint left (exit 7), or the run fails again.
-    """
+    """Run `embedrun resume`."""
     given = parser().read(argv)
     folder = Path(named(given.run, UNFINISHED))
     config = configuration(folder)

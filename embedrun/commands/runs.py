@@ -86,7 +86,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _misused(given: argparse.Namespace) -> list[str]:
-    """Which of these flags do not go together."""
     of_list = any([given.filter, given.sort, given.reverse, given.limit is not None, given.columns])
     of_diff = any([given.draws is not None, given.against])
     is_diff = given.diff is not None
@@ -105,7 +104,6 @@ def _misused(given: argparse.Namespace) -> list[str]:
 
 
 def _places(folders: Sequence[Path]) -> list[Path]:
-    """The folders that are looked into; those that are not there are refused."""
     places = [meant(folder) for folder in folders]
     if missing := [str(place) for place in places if not place.is_dir()]:
         raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
@@ -127,7 +125,6 @@ def _list(given: argparse.Namespace, where: Mapping[str, Sequence[str]]) -> None
 
 
 def _verify(folders: Sequence[Path]) -> None:
-    """Say of each run's model whether it is as the run wrote it; DataError with every file that is not."""
     faults = []
     for run in listing.find(folders).runs:
         model = run.path / "model"

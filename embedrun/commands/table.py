@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from embedrun.table.cells import Cells
     from embedrun.table.sheet import Sheet
 
-
 _OUTPUTS = Path("outputs")
 _EPILOG = """Nothing is trained: `embedrun reproduce TABLE` does that. Without an argument, the tables are
 listed. A run fills a cell if its configuration is that of the cell, whatever the run is called. Give the
@@ -45,43 +44,36 @@ def parser() -> Parser:
         description=__doc__,
         examples=_EPILOG,
     )
-    made.add_argument(
+    add = made.add_argument
+    add(
         "words",
         nargs="*",
         metavar="TABLE|DIR",
         help="a table of a paper, as angle/table4, a folder with runs in or below it, or the name of a run",
     )
-    made.add_argument("--format", choices=list(FORMATS), help="else as the name of FILE says, else md")
-    seeds = "of the runs; else all with which any run of the table has finished"
-    made.add_argument("--seeds", metavar="1,2,3", help=seeds)
-    made.add_argument("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
+    add("--format", choices=list(FORMATS), help="else as the name of FILE says, else md")
+    add("--seeds", metavar="1,2,3", help="of the runs; else all with which any run of the table has finished")
+    add("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
     columns = "of a table of runs: these scores, choices (loss) and options; else the scores that all have"
-    made.add_argument("--columns", default="", metavar="KEY,KEY", help=columns)
+    add("--columns", default="", metavar="KEY,KEY", help=columns)
     label = "of a table of runs: what rows are named by; else what differs"
-    made.add_argument("--label", default="", metavar="KEY,KEY", help=label)
+    add("--label", default="", metavar="KEY,KEY", help=label)
     where = "of a table of runs: as in embedrun runs; without kind=evaluation or kind=trial: trainings"
-    made.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
-    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
-    outputs = "where runs are looked for; else outputs"
-    made.add_argument("--outputs", type=Path, default=_OUTPUTS, metavar="DIR", help=outputs)
+    add("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
+    add("-o", "--output", type=Path, metavar="FILE", help="write there instead")
+    add("--outputs", type=Path, default=_OUTPUTS, metavar="DIR", help="where the runs are; else outputs")
     data = "for statistics of data: a store, or what collect or annotate wrote; else EMBEDRUN_DATA"
-    made.add_argument("--data-dir", metavar="DIR", help=data)
-    tokenizer = "for lengths of texts: a folder with tokenizer.json"
-    made.add_argument("--tokenizer", type=Path, metavar="DIR", help=tokenizer)
+    add("--data-dir", metavar="DIR", help=data)
+    add("--tokenizer", type=Path, metavar="DIR", help="for lengths of texts: a folder with tokenizer.json")
     return made
 
 
-def arguments_of(argv: Sequence[str]) -> argparse.Namespace | None:
-    """The arguments, with words taken apart into `tables`, `folders` and `overrides`; None for --help.
+def arguments_of(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments, with words taken apart into `tables`, `folders` and `overrides`.
 
     `seeds` is None for every seed with a finished run; `where` has values that runs must have, by column.
-
-    Raises:
-        ConfigError: with everything that is refused.
     """
     given = parser().read(argv)
-    if given is None:
-        return None
     given.tables, given.folders, overrides, problems = _sorted(given.words)
     problems += [*_misused(given, overrides), *misplaced(overrides, "table")]
     if not given.outputs.is_dir() and given.outputs != _OUTPUTS:
@@ -115,7 +107,6 @@ def _misused(given: argparse.Namespace, overrides: Sequence[str]) -> list[str]:
 
 
 def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], list[str]]:
-    """Tables, folders with runs, overrides, and problems with the other words."""
     tables, folders, overrides, problems = [], [], [], []
     there = names()
     for word in words:
@@ -136,8 +127,6 @@ def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], lis
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun table`; DataError if data of statistics cannot be read, or there is no finished run."""
     given = arguments_of(argv)
-    if given is None:
-        return 0
     if not given.tables and not given.folders:
         from embedrun.table.of_runs import list_of_tables
 
@@ -176,7 +165,8 @@ def _sheets(given: argparse.Namespace) -> list["Sheet"]:
         source = {"data_dir": given.data_dir, "tokenizer": given.tokenizer}
         for table in map(load, dict.fromkeys(given.tables)):
             sheets.append(sheet_for(table, cells, given.seeds, plots=given.outputs / "tables", **source))
-        if cells.scale is None and (other := cells.scales()):
+        other = sorted({run.scale for run in cells.measured if run.scale is not None})
+        if cells.scale is None and other:
             say(f"runs of reduced settings are in no table here: --scale {' or --scale '.join(other)}")
     if given.folders:
         from embedrun.table.of_runs import sheet_of_runs

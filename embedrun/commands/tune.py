@@ -1,12 +1,13 @@
 """Search options for the best dev score; after a stop, run the same command to resume the search."""
 
+import shlex
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser, with_runs
 from embedrun.config.yaml_file import expanded
-from embedrun.console import say
+from embedrun.console import clean, say
 from embedrun.errors import ConfigError, RunFailed, install_extra
 
 _EPILOG = """distributions of a searched option; every other override is that of a training run:
@@ -37,35 +38,27 @@ def parser() -> Parser:
         examples=_EPILOG,
         root="train",
     )
-    overrides = "a YAML file of options, and Hydra overrides, some with a distribution"
-    made.add_argument("overrides", nargs="*", metavar="FILE.yaml|option=DISTRIBUTION", help=overrides)
+    add = made.add_argument
+    searched = "a YAML file of options, and Hydra overrides, some with a distribution"
+    add("overrides", nargs="*", metavar="FILE.yaml|option=DISTRIBUTION", help=searched)
     trials = "finished and pruned trials that the study should reach"
-    made.add_argument("--trials", type=int, required=True, metavar="N", help=trials)
-    study = "name of its folder; by default a hash of the options and distributions"
-    made.add_argument("--study", metavar="NAME", help=study)
-    no_prune = "do not end trials that are worse than the median of the others"
-    made.add_argument("--no-prune", action="store_true", help=no_prune)
-    made.add_argument("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
-    made.add_argument("--debug", action="store_true", help="show the traceback of a failure")
+    add("--trials", type=int, required=True, metavar="N", help=trials)
+    add("--study", metavar="NAME", help="name of its folder; else a hash of the options and distributions")
+    add("--no-prune", action="store_true", help="end no trial that is worse than the median of the others")
+    add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
+    add("--debug", action="store_true", help="show the traceback of a failure")
     return made
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun tune`.
-
-    Raises:
-        ConfigError: with every fault of the command line, at the ends of every range, before a trial starts.
-        DataError: with all data and models that are missing, before there is a study, or if that is damaged.
-        RunFailed: if five trials in a row failed, or none has finished (exit 1).
-        KeyboardInterrupt: on a signal, once the running trial has ended.
-    """
+    """Run `embedrun tune`; every fault of options, at the ends of ranges, or of data comes first."""
     given = parser().read(argv)
     if given.trials < 1:
         raise ConfigError(f"--trials: must be at least 1, got {given.trials}")
     if find_spec("optuna") is None:
         raise ConfigError(f"tune needs optuna; {install_extra('hpo')}")
     from embedrun.study.trials import Study
-    from embedrun.study.tune import draw, marks, plan_tune, run, search, table, train_command, write
+    from embedrun.study.tune import draw, marks, plan_tune, run, search, table, write
 
     plan = plan_tune(with_runs(expanded(given.overrides, "train")), given.config_dir, given.study)
     data = marks(plan)
@@ -90,5 +83,7 @@ def main(argv: Sequence[str]) -> int:
         say(f"every combination of values has been tried: {study.done()} trials, not {given.trials}")
     draw(study, plan.searched)
     print(table(study, plan.searched))
-    print(f"\n{train_command(plan.overrides(best.values), plan.request.config_dir)}")
+    folder = plan.request.config_dir
+    place = [] if folder is None else ["--config-dir", str(folder)]
+    print(f"\n{clean(shlex.join(['embedrun', 'train', *plan.overrides(best.values), *place]))}")
     return 0

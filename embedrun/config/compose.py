@@ -48,9 +48,11 @@ def composed(
     """
     given = list(request.overrides if overrides is None else overrides)
     parsed = _parsed(given, request)
-    _refuse(safety.override_problems(parsed, request.groups) or _choice_problems(parsed, request))
-    if request.config_dir is not None:
-        _refuse(safety.folder_problems(request.config_dir))
+    _refuse(safety.override_problems(parsed, request.groups))
+    ours = presets.read(presets.folder(), request.root).choices
+    _refuse([fault for override in parsed for fault in _problems_of_choice(override, ours, request.groups)])
+    if request.config_dir is not None and (own := request.config_dir / "hydra").exists():
+        raise ConfigError(f"{own}: Hydra's own groups may not be added to; remove the folder")
     with started(request.config_dir) as folder:
         full = _compose(request, parsed, folder, strict)
         config, hydra = _unresolved(full)
@@ -69,11 +71,7 @@ def composed(
 
 
 def sweep(request: Request) -> list[list[str]]:
-    """The overrides of each job of a multirun, in Hydra's order: the last option varies fastest.
-
-    Raises:
-        ConfigError: for what is refused, and if there is no job.
-    """
+    """The overrides of each job of a multirun, in Hydra's order: the last option varies fastest."""
     parsed = _parsed(request.overrides, request)
     _refuse(safety.override_problems(parsed, request.groups))
     fixed = [override.input_line or "" for override in parsed if not override.is_sweep_override()]
@@ -87,10 +85,7 @@ def sweep(request: Request) -> list[list[str]]:
 
 
 class Compositions:
-    """Configurations of presets that are compared with each other, each composed once.
-
-    Both methods raise `ConfigError` if the overrides do not compose.
-    """
+    """Configurations of presets that are compared with each other, each composed once."""
 
     def __init__(self) -> None:
         self._of = cache(lambda *given: composed(Request(given[0], given[1:]), strict=True))
@@ -105,17 +100,14 @@ class Compositions:
 
 
 @contextlib.contextmanager
-def started(config_dir: Path | None, name: str = "app") -> Iterator[list[str]]:
-    """A fresh Hydra over conf/; yields the overrides that add the user's own folder.
-
-    `name` is what launchers call their jobs.
-    """
+def started(config_dir: Path | None) -> Iterator[list[str]]:
+    """A fresh Hydra over conf/; yields the overrides that add the user's own folder."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
     register_resolvers()
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(presets.folder()), version_base=None, job_name=name):
+    with initialize_config_dir(str(presets.folder()), version_base=None, job_name="embedrun"):
         yield [f"hydra.searchpath=[{quoted(f'file://{config_dir}')}]"] if config_dir else []
 
 
@@ -156,12 +148,6 @@ def _values(override: "Override") -> list[str]:
         raise ConfigError(f"{override.input_line}: {fault}") from None
 
 
-def _choice_problems(parsed: Sequence["Override"], request: Request) -> list[str]:
-    """What is wrong with the choices of groups that Hydra would take for something else."""
-    ours = presets.read(presets.folder(), request.root).choices
-    return [problem for override in parsed for problem in _problems_of_choice(override, ours, request.groups)]
-
-
 def _problems_of_choice(
     override: "Override", ours: Collection[str], groups: Mapping[str, Sequence[str]]
 ) -> list[str]:
@@ -192,9 +178,6 @@ def _compose(
     """What Hydra composes of the choices, and the values of options set in that, as Hydra does in the end.
 
     Jobs of a sweep and rows of a table differ in values alone, so that they share the composition.
-
-    Raises:
-        ConfigError: with what Hydra rejects.
     """
     from omegaconf import OmegaConf
 
@@ -210,7 +193,6 @@ def _compose(
 
 
 def _is_value(override: "Override", groups: Collection[str]) -> bool:
-    """Whether an override sets an option, and neither chooses, deletes nor is about Hydra itself."""
     is_choice = override.key_or_group in groups and not isinstance(override.value(), dict)
     changes = not (override.is_add() or override.is_delete() or override.is_hydra_override())
     return changes and not is_choice and override.package is None
@@ -226,14 +208,12 @@ def _choices_composed(root: str, overrides: Sequence[str]) -> "DictConfig":
 
 @lru_cache(maxsize=256)
 def _compose_choices(folder: Path, root: str, *overrides: str) -> "DictConfig":
-    """The same of the presets in `folder`, where Hydra has been started."""
     from hydra import compose
 
     return compose(root, overrides=list(overrides), return_hydra_config=True)
 
 
 def _worded(fault: Exception, request: Request) -> str:
-    """What Hydra says, in our words, with the nearest spelling."""
     from hydra.errors import HydraException, MissingConfigException, OverrideParseException
     from omegaconf.errors import OmegaConfBaseException
 
@@ -290,7 +270,6 @@ def _names_tasks(config: Plain, overrides: Sequence[str], *, also: bool) -> bool
 
 
 def _unresolved(full: "DictConfig") -> tuple[Plain, Plain]:
-    """The configuration as plain data, and Hydra's own node, with interpolations as they are written."""
     from omegaconf import OmegaConf
 
     config: Any = OmegaConf.to_container(full, resolve=False)
@@ -298,7 +277,6 @@ def _unresolved(full: "DictConfig") -> tuple[Plain, Plain]:
 
 
 def _resolved(full: "DictConfig", job: int | None) -> Composed:
-    """The configuration without interpolations, and what its `hydra` node says of the run's place."""
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf, open_dict, read_write
     from omegaconf.errors import OmegaConfBaseException
@@ -324,7 +302,6 @@ def _resolved(full: "DictConfig", job: int | None) -> Composed:
 
 
 def _settings(hydra: "DictConfig", job: int | None) -> dict[str, Any]:
-    """What Hydra's own node sets of a `Composed`: mode, sweep and places."""
     plugins = {name: _plain(hydra[name]) for name in safety.PLUGINS}
     _refuse(safety.plugin_problems(plugins))
     place = str(hydra.run.dir if job is None else hydra.sweep.dir)

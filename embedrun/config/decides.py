@@ -46,12 +46,9 @@ def decisive(config: Plain, least: str = "where") -> Plain:
         if isinstance(kept.get(group), Mapping):
             kept[group] = _without(kept[group], former)
     # The length of an evaluation was its `max_length` alone; that of training is its backbone's.
-    if (
-        "backbone" not in kept
-        and isinstance(evaluation, Mapping)
-        and evaluation.get("max_length") is not None
-    ):
-        kept["max_length"] = evaluation["max_length"]
+    length = evaluation.get("max_length") if isinstance(evaluation, Mapping) else None
+    if "backbone" not in kept and length is not None:
+        kept["max_length"] = length
     return kept
 
 
@@ -79,7 +76,6 @@ def _kept(config: Plain, words: tuple[str, ...], group: str = "") -> dict[str, A
 
 
 def _without(options: Plain, former: Plain) -> Plain:
-    """The options without those that have the value which held before there were such."""
     return {key: value for key, value in options.items() if not (key in former and value == former[key])}
 
 

@@ -25,25 +25,17 @@ def option(
     default: Any = REQUIRED,
     *,
     unit: str,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
     decides: Literal["what", "how", "where", "nothing"] = "what",
     training_only: bool = False,
+    **bounds: float,
 ) -> Any:
     """A dataclass field with its unit and range; `embedrun.config.check` holds values to them.
 
-    `decides` is a key of `DECIDES`; no option of a group decides more than the group itself. With
-    `training_only`, commands that do not train refuse any other value than the default.
+    `bounds` are `at_least`, `above`, `at_most` and `below`. `decides` is a key of `DECIDES`; no option of a
+    group decides more than the group itself. With `training_only`, commands that do not train refuse any
+    other value than the default.
     """
-    bounds = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
-    metadata = {
-        "unit": unit,
-        "bounds": {name: bound for name, bound in bounds.items() if bound is not None},
-        "decides": decides,
-        "training_only": training_only,
-    }
+    metadata = {"unit": unit, "bounds": bounds, "decides": decides, "training_only": training_only}
     return field(default=default, metadata=metadata)
 
 
@@ -92,9 +84,7 @@ class AdapterConfig:
 class BackboneConfig:
     """The transformer that turns tokens into token vectors."""
 
-    name: str | None = option(
-        unit="hub id, folder, run directory, a checkpoint of it, or run:NAME; null makes one from `scratch`"
-    )
+    name: str | None = option(unit=f"{_ENCODER}; null makes one from `scratch`")
     revision: str | None = option(None, unit=_REVISION)
     layers: int | None = option(None, unit="layers that are kept, the first ones; null: all", at_least=0)
     max_length: int | None = option(
@@ -184,18 +174,14 @@ class TrainingConfig:
         "linear", unit="after warm-up: linear or half-cosine decay to 0, or constant"
     )
     warmup_ratio: float = option(0.1, unit="warm-up, as a share of all steps", at_least=0, at_most=1)
-    warmup_steps: int | None = option(
-        None, unit="optimizer steps of warm-up; null: by warmup_ratio", at_least=0
-    )
+    warmup_steps: int | None = option(None, unit="steps of warm-up; null: by warmup_ratio", at_least=0)
     weight_decay: float = option(0.0, unit="per step, times lr; biases and norms have none", at_least=0)
     adam_beta1: float = option(0.9, unit="decay of the mean gradient", at_least=0, below=1)
     adam_beta2: float = option(0.999, unit="decay of the mean squared gradient", at_least=0, below=1)
     adam_epsilon: float = option(1e-8, unit="added to the denominator", above=0)
     clip: float | None = option(1.0, unit="largest gradient norm; null: no clipping", above=0)
     evaluate_every: int | None = option(125, unit="steps between dev scores; null: at the end", at_least=1)
-    evaluations_per_epoch: int | None = option(
-        None, unit="dev scores an epoch; null: evaluate_every", at_least=1
-    )
+    evaluations_per_epoch: int | None = option(None, unit="of dev; null: evaluate_every", at_least=1)
     dev: Literal["auto", "stsb", "none"] = option(
         "auto",
         unit="which rows pick the checkpoint. auto: those of the own dev split; without one, STS-B dev, but "
@@ -238,22 +224,13 @@ class GpuConfig:
         None, unit="of the CPU; null: OMP_NUM_THREADS, else all", at_least=1, at_most=4_096, decides="where"
     )
     deterministic: bool = option(False, unit="only deterministic CUDA kernels", decides="how")
-    compile: bool = option(
-        False, unit="torch.compile of the backbone; slow to start", decides="how", training_only=True
-    )
-    most_skipped: int = option(
-        20, unit="fp16: steps in a row skipped by overflow, at most", at_least=1, decides="how"
-    )
+    compile: bool = option(False, unit="by torch.compile; slow to start", decides="how", training_only=True)
+    most_skipped: int = option(20, unit="fp16: overflows in a row, at most", at_least=1, decides="how")
     processes: int = option(
         1, unit="processes here, one a device", at_least=1, at_most=1_024, decides="where", training_only=True
     )
     nodes: int = option(
-        1,
-        unit="machines running this command",
-        at_least=1,
-        at_most=10_000,
-        decides="where",
-        training_only=True,
+        1, unit="machines of the run", at_least=1, at_most=10_000, decides="where", training_only=True
     )
     rendezvous: str | None = option(
         None, unit="host:port where machines meet; null: one machine", decides="nothing", training_only=True
@@ -265,9 +242,7 @@ class EvaluationConfig:
     """Which suites score the model, and how sentences are fed to it."""
 
     tasks: dict[str, Any] = option(unit="options by task; {} for none")
-    batch_tokens: int = option(
-        4096, unit="padded tokens a pass; CUDA: eight times", at_least=64, decides="how"
-    )
+    batch_tokens: int = option(4096, unit="padded tokens a pass; CUDA: 8 times", at_least=64, decides="how")
     max_length: int | None = option(
         None,
         unit="tokens of a text that is scored or that the saved model reads, prompt included; null: as its "
@@ -392,9 +367,7 @@ class AnnotateConfig:
     mining: MiningConfig = option(unit="of mode=mine")
     shard: str = option("0/1", unit="I/N, I from 0: of the blocks, this process does I, I + N, I + 2N, ...")
     block_rows: int = option(50_000, unit="rows of a block, the unit of work and of resuming", at_least=1)
-    batch_tokens: int = option(
-        4096, unit="padded tokens a pass; CUDA: eight times", at_least=64, decides="how"
-    )
+    batch_tokens: int = option(4096, unit="padded tokens a pass; CUDA: 8 times", at_least=64, decides="how")
     merge_only: bool = option(False, unit="encode nothing; merge the blocks that are done")
     data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
 
@@ -414,9 +387,7 @@ class LlmConfig:
     max_new_tokens: int | None = option(
         512, unit="tokens of an answer at most; null, only for http: as the endpoint has it", at_least=1
     )
-    temperature: float | None = option(
-        0.0, unit="0: likeliest token; null, only http: the endpoint's", at_least=0, at_most=5
-    )
+    temperature: float | None = option(0.0, unit="0: likeliest; null: the endpoint's", at_least=0, at_most=5)
     seed: int | None = option(None, unit="of sampling; null: local 0, http none", at_least=0, below=2**31)
 
 

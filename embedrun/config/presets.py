@@ -84,6 +84,7 @@ def merged(first: Plain, second: Plain | None) -> Plain:
     return found
 
 
+# A comment below one, indented by two more blanks, continues it.
 _OPEN = re.compile(r"^# open: (.*(?:\n#   .*)*)", re.MULTILINE)
 
 
@@ -99,8 +100,10 @@ def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> dict[
         root = next((root for root in [folder(), *folders] if (root / f"{name}.yaml").is_file()), None)
         if root is None:
             continue
-        if choices := choices_of((root / f"{name}.yaml").read_text(encoding="utf-8")):
-            texts[name.removeprefix("experiment/")] = choices
+        if choices := _OPEN.findall((root / f"{name}.yaml").read_text(encoding="utf-8")):
+            texts[name.removeprefix("experiment/")] = [
+                " ".join(choice.replace("\n#", " ").split()) for choice in choices
+            ]
         waiting += [parent for parent in read(root, name).parents if parent not in waiting]
     return texts
 
@@ -110,16 +113,3 @@ def chosen(overrides: Sequence[str], group: str) -> list[str]:
     values = [typed([override], (group,)).get(group, "") for override in overrides]
     words = [word.strip(" '\"") for value in values for word in value.strip("[]").split(",")]
     return [word for word in words if word]
-
-
-def named(overrides: Sequence[str]) -> list[str]:
-    """The experiments that the overrides choose."""
-    return chosen(overrides, "experiment")
-
-
-def choices_of(text: str) -> list[str]:
-    """The choices in the lines `# open:` of a preset's text.
-
-    A comment below one, indented by two more blanks, continues it.
-    """
-    return [" ".join(choice.replace("\n#", " ").split()) for choice in _OPEN.findall(text)]

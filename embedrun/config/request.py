@@ -39,11 +39,7 @@ class Request:
     def typed(
         cls, command: str, overrides: Sequence[str], config_dir: Path | None = None, **flags: Any
     ) -> "Request":
-        """The request as a person types it: `experiment=x` for `+experiment=x`, any path of a folder.
-
-        Raises:
-            ConfigError: if there is no such folder.
-        """
+        """The request as a person types it: `experiment=x` for `+experiment=x`, any path of a folder."""
         if config_dir is not None and not config_dir.is_dir():
             raise ConfigError(f"--config-dir: no folder {str(config_dir)!r}; give one laid out as conf/")
         folder = None if config_dir is None else config_dir.resolve()

@@ -8,7 +8,7 @@ every difference outside a short list of harmless options is refused.
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from embedrun.errors import ConfigError, install_extra
@@ -40,9 +40,7 @@ _BOOKKEEPING = ("hydra.overrides", "hydra.runtime", "hydra.job.name", "hydra.job
 def environment_variable(name: str, default: object = None) -> Any:
     """Replaces OmegaConf's `oc.env`: only the listed variables may be read."""
     if name not in VARIABLES:
-        raise ValueError(
-            f"a configuration may not read the environment variable {name!r}, only {', '.join(VARIABLES)}"
-        )
+        raise ValueError(f"may not read the environment variable {name!r}, only {', '.join(VARIABLES)}")
     return os.environ.get(name, default)
 
 
@@ -84,13 +82,6 @@ def _problems_of_hydra(override: "Override") -> list[str]:
     return []
 
 
-def folder_problems(folder: Path) -> list[str]:
-    """What a user's own folder of presets may not have: stand-ins for Hydra's classes to build."""
-    if not (folder / "hydra").exists():
-        return []
-    return [f"{folder / 'hydra'}: Hydra's own groups may not be added to; remove the folder"]
-
-
 def hydra_problems(composed: Plain, allowed: Plain) -> list[str]:
     """What the user's files and options changed in Hydra's own configuration and may not.
 
@@ -111,9 +102,7 @@ def hydra_problems(composed: Plain, allowed: Plain) -> list[str]:
         if choice not in names:
             problems.append(f"{group}={choice}: not one of {', '.join(names)}")
         elif choice != allowed["runtime"]["choices"].get(group):
-            problems.append(
-                f"{group}={choice}: Hydra ignores what an experiment file chooses; type it instead"
-            )
+            problems.append(f"{group}={choice}: Hydra ignores it in an experiment file; type it instead")
     return problems
 
 
@@ -136,7 +125,6 @@ def _may_not_change(key: str) -> str:
 
 
 def _outside(group: str, choice: object) -> list[str]:
-    """A problem for each choice that is a path out of its group's folder."""
     return [
         f"{group}={name}: leads out of the folder of its group; give a name without '..' and leading '/', "
         "and add your own files with --config-dir"
@@ -158,11 +146,7 @@ def _starts(key: str, prefixes: Sequence[str]) -> bool:
 
 
 def launcher_of(overrides: Sequence[str]) -> str:
-    """Name of the launcher that the overrides choose; an unknown one is refused where they are composed.
-
-    Raises:
-        ConfigError: if its plugin is not installed.
-    """
+    """Name of the launcher that the overrides choose; an unknown one is refused where they are composed."""
     name = "basic"
     for override in overrides:
         key, _, value = override.partition("=")

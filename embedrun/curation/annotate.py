@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ from embedrun.curation.teachers import (
     similarities,
 )
 from embedrun.dataset import named
-from embedrun.dataset.nli import Merged, by_label
+from embedrun.dataset.nli import by_label, grouped
 from embedrun.errors import DataError
 from embedrun.experiment.plan import plan_dataset, refuse_training_gpu
 from embedrun.family import family_name
@@ -45,27 +44,14 @@ SCORED = "nli_scored.jsonl.gz"
 BY_LABEL = "scores_by_label"  # .json and .png
 
 
-@dataclass(frozen=True)
-class AnnotatePlan:
-    """One checked annotation, of the labelled pairs `dataset`, or of its positive pairs with `mode=mine`."""
-
-    config: AnnotateConfig
-    dataset: "DataSet"
-    shard: Shard
-
-
-def plan_annotate(plain: Plain, directory: str | None = None) -> AnnotatePlan:
-    """Check a composed configuration; a run directory that the user named is a fault, too.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+def plan_annotate(plain: Plain, directory: str | None = None) -> tuple[AnnotateConfig, "DataSet", Shard]:
+    """Check a composed configuration; a run directory that the user named is a fault, too."""
     checker = Checker()
     problems = checker.problems
     config = checker.build(AnnotateConfig, plain)
     dataset = plan_dataset(checker, plain.get("dataset"))
     shard = folder.plan_shard(checker, plain)
-    folder.refuse_run_directory(checker, "annotate", directory)
+    folder.refuse_run_directory(checker, directory)
     if config is not None:
         refuse_training_gpu(checker, config.gpu)
         problems += [
@@ -80,7 +66,7 @@ def plan_annotate(plain: Plain, directory: str | None = None) -> AnnotatePlan:
             )
     if problems or config is None or dataset is None or shard is None:
         raise checker.refusal()
-    return AnnotatePlan(config, dataset, shard)
+    return config, dataset, shard
 
 
 def _dataset_problems(config: AnnotateConfig, dataset: "DataSet | None") -> list[str]:
@@ -111,36 +97,28 @@ def _teacher_problems(config: AnnotateConfig) -> list[str]:
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine.
-
-    `overrides` are not used; a run directory that the user named is refused.
-
-    Raises:
-        ConfigError: with every fault of the configuration, or if `output` holds another annotation.
-        DataError: with everything that is missing or damaged.
-    """
+    """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine."""
     plain = settled(plain, pin=hub.pinned)  # a later finished run must not change what this one started from
-    plan = plan_annotate(plain, directory)
-    config, output = plan.config, expanded(plan.config.output)
-    store = Store.find(config.data_dir)
+    config, dataset, shard = plan_annotate(plain, directory)
+    output, store = expanded(config.output), Store.find(config.data_dir)
     folders, problems = located(config.teachers)
-    if problems := problems + named.unreadable([(plan.dataset, "train")], store):
+    if problems := problems + named.unreadable([(dataset, "train")], store):
         raise DataError(problems)
-    rows = plan.dataset.read("train", store)
+    rows = dataset.read("train", store)
     teachers = [identity(*both) for both in zip(config.teachers, folders, strict=True)]
     if config.mode == "mine":
         return mining.run(config, rows, teachers, output)
     settings = settings_of(rows, config.block_rows, teachers)
     folder.check(output, settings, folder.ANNOTATE, kept="parts")
-    if folder.is_complete(output, SCORED):
+    if (output / folder.PROVENANCE).is_file():
         say(f"{output}: already complete, nothing to encode")
         return _report(output)
     parts = Parts(output, rows, settings)
-    numbers = [] if config.merge_only else parts.missing(plan.shard)
+    numbers = [] if config.merge_only else parts.missing(shard)
     folder.write(output / folder.ANNOTATE, settings)
     folder.list_skipped(rows, output)
     if numbers:
-        _encode(plan, parts, numbers)
+        _encode(config, parts, numbers)
     if missing := parts.missing():
         first = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
         if config.merge_only:
@@ -151,7 +129,6 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         done = f"{parts.count - len(missing)} of {parts.count} blocks are done, missing {first}"
         print(clean(f"{done}\n\n{output}"))
         return Outcome(str(output))
-    say(f"every block is done, merging {parts.count}")
     merge(parts)
     return _report(output)
 
@@ -185,25 +162,12 @@ class Parts:
             folder.write_array(self.path(number), cosines)
             yield len(cosines)
 
-    def read(self) -> np.ndarray:
-        """All cosines, ``(rows, teachers)``.
-
-        Raises:
-            DataError: if a part is missing or damaged.
-        """
-        cosines = np.concatenate([folder.read_array(self.path(number)) for number in range(self.count)])
-        if cosines.shape != (len(self.rows), len(self.settings["teachers"])):
-            raise DataError(f"{self.output / 'parts'}: does not fit the rows; remove it and rerun")
-        return cosines
-
 
 def merge(parts: Parts) -> None:
-    """Write the scored rows, the table and the plot by label, and last the provenance, which says complete.
-
-    Raises:
-        DataError: if a part is missing or damaged.
-    """
-    rows, cosines, output = parts.rows, parts.read(), parts.output
+    """Write the scored rows, table and plot by label, and last the provenance, which says complete."""
+    rows, output = parts.rows, parts.output
+    blocks = [folder.read_array(parts.path(number)) for number in range(parts.count)]
+    cosines = np.concatenate(blocks)  # (rows, teachers)
     label, scores = rows.targets["label"], np.round(average(cosines), DECIMALS)  # (rows,) each
     columns = {
         "text1": rows.texts["left"],
@@ -216,7 +180,7 @@ def merge(parts: Parts) -> None:
     }
     lines = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     publish(output / SCORED, packed(to_json_lines(lines)), replace=True)
-    groups = Merged(label, scores).groups()
+    groups = grouped(label, scores)
     folder.write(output / f"{BY_LABEL}.json", by_label(groups))
     with whole_file(output / f"{BY_LABEL}.png") as aside:
         plot.histogram(groups, "mean cosine of the teachers", "Scores by label", aside)
@@ -229,15 +193,9 @@ def merge(parts: Parts) -> None:
     folder.write(output / folder.PROVENANCE, provenance)
 
 
-def _encode(plan: AnnotatePlan, parts: Parts, numbers: Sequence[int]) -> None:
-    """Score these blocks, and keep each as soon as it is done."""
-    config, rows = plan.config, len(parts.rows)
+def _encode(config: AnnotateConfig, parts: Parts, numbers: Sequence[int]) -> None:
     encoders = load(config.teachers, gpu.start(config.gpu).device)
-    say(
-        f"{rows:,} pairs in {parts.count} blocks, {len(plan.shard.of(parts.count))} of them in shard "
-        f"{config.shard}, {len(numbers)} to do"
-    )
-    total = sum(min(config.block_rows, rows - number * config.block_rows) for number in numbers)
+    total = sum(min(config.block_rows, len(parts.rows) - number * config.block_rows) for number in numbers)
     scored = 0
     with Progress("annotate", total, "pairs") as bar:
 
@@ -249,16 +207,9 @@ def _encode(plan: AnnotatePlan, parts: Parts, numbers: Sequence[int]) -> None:
             prompt, tokens = config.teachers[index].prompt, config.batch_tokens
             return encoders[index].encode(prompted(texts, prompt), batch_tokens=tokens, progress=progress)
 
-        try:
-            for count in parts.score(
-                numbers, [partial(encode, index=index) for index in range(len(encoders))]
-            ):
-                scored += count
-                bar.reach(scored)
-        except KeyboardInterrupt:
-            done = len(numbers) - len(parts.missing(plan.shard))
-            say(f"{done} of {len(numbers)} blocks are done and kept; run the same command to resume")
-            raise
+        for count in parts.score(numbers, [partial(encode, index=index) for index in range(len(encoders))]):
+            scored += count
+            bar.reach(scored)
 
 
 def _report(output: Path) -> Outcome:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from embedrun.console import clean
 from embedrun.curation.llm import Answer
@@ -21,12 +20,8 @@ _THOUGHT = "</think>"
 _QUOTES = (("**", "**"), ("__", "__"), ("*", "*"), ('"', '"'), ("“", "”"), ("'", "'"), ("‘", "’"), ("«", "»"))
 
 
-@dataclass
-class Parsed:
-    """The sentences of an answer, in their order, and reason and text of each reject."""
-
-    sentences: list[str] = field(default_factory=list)
-    rejects: list[tuple[str, str]] = field(default_factory=list)
+# The sentences of an answer, in their order, and reason and text of each reject.
+Parsed = tuple[list[str], list[tuple[str, str]]]
 
 
 def parse(answer: Answer, size: int) -> Parsed:
@@ -40,62 +35,59 @@ def parse(answer: Answer, size: int) -> Parsed:
     """
     text = answer.text.rpartition(_THOUGHT)[2].strip()
     if answer.refused is not None:
-        return Parsed(rejects=[(f"no answer: {answer.refused}", answer.text)])
+        return [], [(f"no answer: {answer.refused}", answer.text)]
     if not text:
-        return Parsed(rejects=[("the answer is empty", answer.text)])
+        return [], [("the answer is empty", answer.text)]
     fenced = _FENCED.findall(text + "\n")
     body = fenced[0].strip() if len(fenced) == 1 else text
-    parsed = _json(body) if body[:1] in ("[", "{") else _lines(body, answer.cut)
-    items, parsed.sentences = parsed.sentences, []
+    items, rejects = _json(body) if body[:1] in ("[", "{") else _lines(body, answer.cut)
+    sentences = []
     for item in items:
         text = _unquoted(item)
         if reason := _unfit(text):
-            parsed.rejects.append((reason, item))
-        elif len(parsed.sentences) == size:
-            parsed.rejects.append(("more items than were asked for", item))
+            rejects.append((reason, item))
+        elif len(sentences) == size:
+            rejects.append(("more items than were asked for", item))
         else:
-            parsed.sentences.append(text)
-    return parsed
+            sentences.append(text)
+    return sentences, rejects
 
 
 def _json(body: str) -> Parsed:
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        return Parsed(rejects=[("the answer is not JSON", body)])
+        return [], [("the answer is not JSON", body)]
     values = list(data.values()) if isinstance(data, dict) else data
     if isinstance(data, dict) and len(values) == 1 and isinstance(values[0], list):
         (values,) = values
-    texts = [next(iter(item.values())) if _is_single(item) else item for item in values]
-    if not all(isinstance(text, str) for text in texts):
-        return Parsed(rejects=[("the answer is JSON, and not a list of texts", body)])
-    return Parsed(texts)
-
-
-def _is_single(item: object) -> bool:
-    return isinstance(item, dict) and len(item) == 1
+    single = (item.values() if isinstance(item, dict) and len(item) == 1 else [item] for item in values)
+    texts = [text for item in single for text in item if isinstance(text, str)]
+    if len(texts) < len(values):
+        return [], [("the answer is JSON, and not a list of texts", body)]
+    return texts, []
 
 
 def _lines(body: str, cut: bool) -> Parsed:
-    lines, parsed = [line.rstrip() for line in body.split("\n")], Parsed()
+    lines, items, rejects = [line.rstrip() for line in body.split("\n")], [], []
     # What the items begin with: the mark of the first line that has one.
     marks = (mark for line in lines for mark in (_NUMBERED, _BULLETED) if mark.fullmatch(line))
     if (mark := next(marks, None)) is None:
-        return Parsed(rejects=[("the answer has no numbered, bulleted or JSON list", body)])
+        return [], [("the answer has no numbered, bulleted or JSON list", body)]
     after_item = False
     for line in lines:
         item = mark.fullmatch(line)
         if item:
-            parsed.sentences.append(item[1])
+            items.append(item[1])
         elif after_item and line[:1].isspace():
             # Its sentence continues below it: neither of the two lines is a whole one.
-            parsed.rejects.append(("an item of several lines", f"{parsed.sentences.pop()}\n{line}"))
+            rejects.append(("an item of several lines", f"{items.pop()}\n{line}"))
         elif line:
-            parsed.rejects.append(("a line that is no item of the list", line))
+            rejects.append(("a line that is no item of the list", line))
         after_item = item is not None
     if cut and after_item:
-        parsed.rejects.append(("cut off at the longest length", parsed.sentences.pop()))
-    return parsed
+        rejects.append(("cut off at the longest length", items.pop()))
+    return items, rejects
 
 
 def _unquoted(item: str) -> str:
@@ -108,7 +100,6 @@ def _unquoted(item: str) -> str:
 
 
 def _unfit(text: str) -> str | None:
-    """Why a text is no sentence, or None."""
     try:
         sentence(text)
     except ValueError as fault:
@@ -129,21 +120,10 @@ def missing_words(text1: str, text2: str) -> int:
     return len(set(text1.split()) - set(text2.split()))
 
 
-@dataclass(frozen=True)
-class Sifted:
-    """What the answers about one sentence gave.
-
-    Args:
-        pairs: `text1`, `text2`, `score` (1 same meaning, 0 opposite) and `llm`.
-        rejects: `text1`, `llm`, `kind`, `reason` and `text`.
-    """
-
-    pairs: list[Plain]
-    rejects: list[Plain]
-
-
-def sift(text: str, answers: Sequence[tuple[str, str, Answer]], *, size: int, words: int | None) -> Sifted:
-    """The pairs of one input sentence, those of several language models joined.
+def sift(
+    text: str, answers: Sequence[tuple[str, str, Answer]], *, size: int, words: int | None
+) -> tuple[list[Plain], list[Plain]]:
+    """The pairs of one input sentence, those of several language models joined, and the rejects.
 
     A pair that several answers give counts once, for the first. A sentence that is given both as a positive
     and as a negative is neither; the paper does not mention the case. Letter case and white space make no
@@ -156,9 +136,9 @@ def sift(text: str, answers: Sequence[tuple[str, str, Answer]], *, size: int, wo
     """
     given, rejects = [], []
     for llm, kind, answer in answers:
-        parsed = parse(answer, size)
-        given += [(llm, kind, other) for other in parsed.sentences]
-        rejects += [(llm, kind, *reject) for reject in parsed.rejects]
+        sentences, without = parse(answer, size)
+        given += [(llm, kind, other) for other in sentences]
+        rejects += [(llm, kind, *reject) for reject in without]
     kinds = {(kind, _folded(other)) for _, kind, other in given}
     pairs, seen = [], {}
     for llm, kind, other in given:
@@ -177,7 +157,7 @@ def sift(text: str, answers: Sequence[tuple[str, str, Answer]], *, size: int, wo
             seen[folded] = llm
             pairs.append({"text1": text, "text2": other, "score": SCORES[kind], "llm": llm})
     names = ("llm", "kind", "reason", "text")
-    return Sifted(pairs, [{"text1": text, **dict(zip(names, reject, strict=True))} for reject in rejects])
+    return pairs, [{"text1": text, **dict(zip(names, reject, strict=True))} for reject in rejects]
 
 
 def _folded(text: str) -> str:

@@ -56,19 +56,11 @@ class Reference:
     number: int
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A statement that the comment's issue is a duplicate of `original`, or that it is not.
-
-    `holds` is False for "not a duplicate of #12", which withdraws an earlier claim.
-    """
-
-    original: Reference
-    holds: bool
-
-
-def claims(text: str, host: str = "github.com") -> list[Claim]:
+def claims(text: str, host: str = "github.com") -> list[tuple[Reference, bool]]:
     """The claims of a comment in Markdown, in its order; `host` is that of the addresses that count.
+
+    Each has the original of which the comment's issue is a duplicate, and False for "not a duplicate of #12",
+    which withdraws an earlier claim.
 
     A word for duplicate, `of` or a few other small words, and one or more issues. Left out are questions,
     conditions and guesses ("possible duplicate of", "might be a duplicate of", which bots write under every
@@ -80,18 +72,15 @@ def claims(text: str, host: str = "github.com") -> list[Claim]:
     text, made = _plain(text), []
     for word in _WORD.finditer(text):
         link = (_OF if word[0].lower().endswith("s") else _BETWEEN).match(text, word.end())
-        if link is None:
-            continue
-        if (listed := _LIST.match(text, link.end())) is None:
+        listed = link and _LIST.match(text, link.end())
+        if not listed:
             continue
         ends = _SENTENCE.search(text, listed.end())
         before = _SENTENCE.split(text[max(0, word.start() - 500) : word.start()])[-1]
         if (ends and ends[0] == "?") or any(pattern.search(before) for pattern in _NO_CLAIM):
             continue
         holds = not _NO.search(_CLAUSE.split(before)[-1])
-        made += [
-            Claim(original, holds) for original in _references(_ONE.finditer(text, *listed.span()), host)
-        ]
+        made += [(original, holds) for original in _references(_ONE.finditer(text, *listed.span()), host)]
     return made
 
 
@@ -101,7 +90,6 @@ def references(text: str, host: str = "github.com") -> list[Reference]:
 
 
 def _references(matches: Iterable[re.Match[str]], host: str) -> list[Reference]:
-    """Those of this host."""
     made = []
     for match in matches:
         name, number = match["place"] or match["name"], match["there"] or match["number"]

@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,28 +41,14 @@ _LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
 _NAME = re.compile(r"[\w-][\w.-]*/(?!\.{1,2}$)[\w.-]+", re.ASCII)
 
 
-@dataclass(frozen=True)
-class CollectPlan:
-    """One checked collection.
+def plan_collect(plain: Plain, directory: str | None) -> tuple[CollectConfig, Plain, Path | None]:
+    """The checked configuration, what of it decides the result, and the file of the tokenizer, if any.
 
-    `settings` decide the result, without paths and secrets; `tokenizer` is a file, None for lengths in words.
-    """
-
-    config: CollectConfig
-    output: Path
-    settings: Plain
-    tokenizer: Path | None
-
-
-def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
-    """Check a composed configuration, without network; a run directory that the user named is a fault, too.
-
-    Raises:
-        ConfigError: with every fault.
+    The second is without paths and secrets. A run directory that the user named is a fault, too.
     """
     checker = Checker()
     config = checker.build(CollectConfig, plain)
-    folder.refuse_run_directory(checker, "collect", directory)
+    folder.refuse_run_directory(checker, directory)
     if config is None:
         raise checker.refusal()
     checker.problems += _repository_problems(config.repositories)
@@ -78,8 +64,8 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
     decisive = ("repositories", "max_issues", "negatives", "splits", "seed")
     settings = {name: value for name, value in asdict(config).items() if name in decisive}
     settings |= {"api": config.api.rstrip("/"), "tokenizer": tokenizer and sha256(tokenizer)}
-    folder.check(output := expanded(config.output), settings, _SETTINGS, kept=_REPOSITORIES)
-    return CollectPlan(config, output, settings, tokenizer or None)
+    folder.check(expanded(config.output), settings, _SETTINGS, kept=_REPOSITORIES)
+    return config, settings, tokenizer or None
 
 
 def _repository_problems(repositories: Sequence[str]) -> list[str]:
@@ -93,8 +79,7 @@ def _repository_problems(repositories: Sequence[str]) -> list[str]:
 
 
 def _server_problems(config: CollectConfig) -> list[str]:
-    """Of the address, and of the variable that holds the token."""
-    api = url_problem(config.api, "an address like https://api.github.com")
+    api = url_problem(config.api)
     if api is None and is_in_the_clear(config.api):
         api = f"{config.api!r} would send the token in the clear; use https"
     token = variable_problem(config.token_variable)
@@ -113,30 +98,21 @@ def _split_problems(splits: SplitsConfig) -> list[str]:
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Collect as a composed configuration says; a finished collection is shown again.
-
-    `overrides` are not used; a run directory that the user named is refused.
-
-    Raises:
-        ConfigError: with every fault of the configuration.
-        DataError: if a repository is not there, the server refuses, or there are too few duplicates.
-    """
-    plan = plan_collect(plain, directory)
-    data = plan.output / FOLDER
+    """Collect as a composed configuration says; a finished one is shown again; no `overrides` are used."""
+    config, settings, tokenizer = plan_collect(plain, directory)
+    data = expanded(config.output) / FOLDER
     if data.is_dir():
         say(f"{data} is finished; nothing is fetched")
     else:
-        _collect(plan)
+        _collect(config, settings, tokenizer, data.parent)
     print(table(folder.read(data / folder.PROVENANCE)))
     print(clean(str(data)))
-    return Outcome(str(plan.output))
+    return Outcome(str(data.parent))
 
 
-def _collect(plan: CollectPlan) -> None:
-    """Read the repositories that were not read yet, make pairs, and write them."""
+def _collect(config: CollectConfig, settings: Plain, tokenizer: Path | None, output: Path) -> None:
     if find_spec("github") is None:
         raise ConfigError(f"collect needs PyGithub; {install_extra('collect')}")
-    config, output = plan.config, plan.output
     newest = "" if config.max_issues is None else f".newest-{config.max_issues}"
     files = {
         name: output / _REPOSITORIES / f"{name.lower()}{newest}.jsonl.gz"
@@ -144,16 +120,15 @@ def _collect(plan: CollectPlan) -> None:
     }
     output.mkdir(parents=True, exist_ok=True)
     with only_writer(output / FOLDER):
-        folder.write(output / _SETTINGS, plan.settings)
+        folder.write(output / _SETTINGS, settings)
         _fetch(config, files)
         pairs = make_pairs(
             _kept(files), negatives=config.negatives, shares=asdict(config.splits), seed=config.seed
         )
-        _write(plan, _kept(files), pairs)
+        _write(output / FOLDER, settings, tokenizer, _kept(files), pairs)
 
 
 def _fetch(config: CollectConfig, files: Mapping[str, Path]) -> None:
-    """Read the repositories that have no file yet, and write the file of each as soon as it is read."""
     from embedrun.curation.github import connect, find, read
 
     token = os.environ.get(config.token_variable, "").strip() or None
@@ -178,11 +153,7 @@ def _fetch(config: CollectConfig, files: Mapping[str, Path]) -> None:
 
 
 def _kept(files: Mapping[str, Path]) -> Iterator[Repository]:
-    """The repositories, one after the other: together their texts may not fit in memory.
-
-    Raises:
-        DataError: if a file cannot be read.
-    """
+    """The repositories, one after the other: together their texts may not fit in memory."""
     for name, file in files.items():
         with as_written(file, "a repository that collect has read", "delete it, and it is fetched again"):
             with gzip.open(file, "rt", encoding="utf-8") as lines:
@@ -194,23 +165,37 @@ def _kept(files: Mapping[str, Path]) -> Iterator[Repository]:
 
 
 def _write(
-    plan: CollectPlan, repositories: Iterable[Repository], pairs: Mapping[str, Sequence[Pair]]
+    data: Path,
+    settings: Plain,
+    tokenizer: Path | None,
+    repositories: Iterable[Repository],
+    pairs: Mapping[str, Sequence[Pair]],
 ) -> None:
-    """Write the pairs of each split, with their lengths, and what they were made of; all or nothing."""
     lines, counts = {split: [] for split in pairs}, {}
     for repository in repositories:
         counts[repository.name] = repository.counts
         for split, rows in pairs.items():
-            lines[split] += [_line(row, repository) for row in rows if row.repository == repository.name]
-    unit, count = "words", _words
-    if plan.tokenizer is not None:
-        unit, count = "tokens", tokens_of(plan.tokenizer, "tokenizer")
+            lines[split] += [
+                {
+                    "text1": repository.texts[pair.left],
+                    "text2": repository.texts[pair.right],
+                    "score": pair.score,
+                    "repository": pair.repository,
+                    "number1": pair.left,
+                    "number2": pair.right,
+                }
+                for pair in rows
+                if pair.repository == repository.name
+            ]
+    unit, count = "words", lambda texts: [len(text.split()) for text in texts]
+    if tokenizer is not None:
+        unit, count = "tokens", tokens_of(tokenizer, "tokenizer")
     lengths = {
         split: np.array(count([row[side] for row in rows for side in ("text1", "text2")]))  # (2 * rows,)
         for split, rows in lines.items()
     }
     files = []
-    with whole_folder(plan.output / FOLDER) as aside:
+    with whole_folder(data) as aside:
         aside.mkdir()
         for split, rows in lines.items():
             path = aside / f"{split}.jsonl.gz"
@@ -219,7 +204,7 @@ def _write(
         plot.lengths(lengths, unit, _LONG, aside / "lengths.png")
         provenance = {
             "schema": 1,
-            "settings": plan.settings,
+            "settings": settings,
             "repositories": counts,
             "length_unit": unit,
             "splits": {split: _statistics(rows, lengths[split]) for split, rows in lines.items()},
@@ -228,23 +213,7 @@ def _write(
         folder.write(aside / folder.PROVENANCE, provenance)
 
 
-def _line(pair: Pair, repository: Repository) -> Plain:
-    return {
-        "text1": repository.texts[pair.left],
-        "text2": repository.texts[pair.right],
-        "score": pair.score,
-        "repository": pair.repository,
-        "number1": pair.left,
-        "number2": pair.right,
-    }
-
-
-def _words(texts: Sequence[str]) -> list[int]:
-    return [len(text.split()) for text in texts]
-
-
 def _statistics(rows: Sequence[Plain], lengths: np.ndarray) -> Plain:
-    """Of one split; `lengths` are those of its texts, ``(2 * rows,)``."""
     positive = sum(row["score"] for row in rows)
     return {
         "positive": positive,

@@ -11,20 +11,11 @@ from embedrun.config import Checker
 from embedrun.console import say
 from embedrun.errors import ConfigError
 from embedrun.experiment.data import skip_warning, write_skipped
-from embedrun.files import (
-    Plain,
-    as_written,
-    read_json,
-    refuse_unwritable,
-    to_json,
-    whole_file,
-    write_atomically,
-)
+from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json, whole_file
 from embedrun.rows import Rows
 
 PROVENANCE = "provenance.json"  # written last, it says that the work is complete
 ANNOTATE = "annotate.json"  # the settings of an annotation or of mining
-
 
 Options = TypeVar("Options")
 
@@ -43,22 +34,16 @@ def plan_shard(checker: Checker, plain: Plain) -> Shard | None:
         return None
 
 
-def refuse_run_directory(checker: Checker, command: str, directory: str | None) -> None:
+def refuse_run_directory(checker: Checker, directory: str | None) -> None:
     """Note a run directory that the user named."""
     if directory is not None:
-        checker.problems.append(
-            f"hydra.run.dir, hydra.sweep.dir: {command} makes no run directory; give output=DIR"
-        )
+        checker.problems.append("hydra.run.dir, hydra.sweep.dir: no run is made; give output=DIR")
 
 
 def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
     """Refuse a folder of other files, or of work with other settings; nothing is written.
 
     `name` is the file that the settings stand in; the folder `kept` of what is done may be there before it.
-
-    Raises:
-        ConfigError: naming what is there.
-        DataError: if the settings there cannot be read.
     """
     if output.exists() and not output.is_dir():
         raise ConfigError(f"output: {str(output)!r} is a file; give a folder")
@@ -70,30 +55,19 @@ def check(output: Path, settings: Plain, name: str, *, kept: str) -> None:
             )
         return
     refuse_unwritable("output", output)
-    others = {path.name for path in output.glob("[!.]*")} - {kept}
-    if others:
+    if others := {path.name for path in output.glob("[!.]*")} - {kept}:
         raise ConfigError(f"output: {str(output)!r} holds other files ({min(others)}); name a new folder")
 
 
 def read(path: Path) -> Plain:
-    """A JSON file of the folder.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
+    """A JSON file of the folder."""
     with as_written(path, "a file of this command", "name a new folder with output=DIR"):
         return read_json(path)
 
 
 def write(path: Path, content: Plain) -> None:
     """Write a JSON file of the folder, in place of an earlier one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, to_json(content))
-
-
-def is_complete(output: Path, name: str) -> bool:
-    """Whether the work is done whose result is the file `name`."""
-    return (output / PROVENANCE).is_file() and (output / name).is_file()
+    publish(path, to_json(content).encode(), replace=True)
 
 
 def write_array(path: Path, array: np.ndarray) -> None:
@@ -104,11 +78,7 @@ def write_array(path: Path, array: np.ndarray) -> None:
 
 
 def read_array(path: Path) -> np.ndarray:
-    """An array that is kept in the folder.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
+    """An array that is kept in the folder."""
     with as_written(path, "vectors or cosines", "remove it, and the same command makes it again"):
         return np.load(path, allow_pickle=False)
 

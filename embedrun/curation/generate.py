@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
 from embedrun.curation.answers import SCORES, sift
 from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_problem
-from embedrun.curation.llm import TEMPLATES, Answer, HttpLlm, Llm, Responses, ask_all, prompt
+from embedrun.curation.llm import TEMPLATES, HttpLlm, Llm, Responses, ask_all, prompt
 from embedrun.dataset import views_of
 from embedrun.errors import DataError, install_extra
 from embedrun.experiment.plan import plan_dataset
@@ -44,53 +43,31 @@ _OPTIONS_OF = {
 _NEEDED = {"local": ("name", "max_new_tokens", "temperature"), "http": ("url", "model")}
 
 
-@dataclass(frozen=True)
-class GeneratePlan:
-    """One checked generation, of the texts of one split of a data set."""
-
-    config: GenerateConfig
-    dataset: "DataSet"
-    split: str
-    shard: Shard
-
-
-def plan_generate(plain: Plain, directory: str | None = None) -> GeneratePlan:
-    """Check a composed configuration; a run directory that the user named is a fault, too.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+def plan_generate(plain: Plain, directory: str | None = None) -> tuple[GenerateConfig, "DataSet", Shard]:
+    """Check a composed configuration; a run directory that the user named is a fault, too."""
     checker = Checker()
     config = checker.build(GenerateConfig, plain)
-    dataset = _input_file(checker, plain) if plain.get("dataset") is None else _dataset(checker, plain)
+    dataset = _dataset(checker, plain)
     shard = folder.plan_shard(checker, plain)
-    folder.refuse_run_directory(checker, "generate", directory)
+    folder.refuse_run_directory(checker, directory)
     checker.problems += _llms_problems(plain)
     if compute := folder.part(GpuConfig, plain.get("gpu")):
         checker.problems += gpu.problems(compute)
     if checker.problems or config is None or dataset is None or shard is None:
         raise checker.refusal()
-    return GeneratePlan(config, dataset, "train" if config.input else config.split, shard)
-
-
-_EITHER = "input: give input=FILE or dataset=NAME (such as dataset=stsb), got"
-
-
-def _input_file(checker: Checker, plain: Plain) -> "DataSet | None":
-    """The texts of the input file; None where a fault was noted."""
-    if plain.get("input") is None:
-        checker.problems.append(f"{_EITHER} neither")
-        return None
-    if plain.get("column") is not None:
-        checker.problems.append("column: only for dataset=NAME; an input file has no columns")
-    return build(checker, "dataset", "texts", {"path": plain["input"]}, "input")
+    return config, dataset, shard
 
 
 def _dataset(checker: Checker, plain: Plain) -> "DataSet | None":
-    """The data set, which has the split and the column; None where it is faulty."""
-    if plain.get("input") is not None:
-        checker.problems.append(f"{_EITHER} both")
-    if (dataset := plan_dataset(checker, plain["dataset"])) is None:
+    file, options = plain.get("input"), plain.get("dataset")
+    if (file is None) == (options is None):
+        checker.problems.append("input: give either input=FILE or dataset=NAME, such as dataset=stsb")
+        return None
+    if options is None:
+        dataset = build(checker, "dataset", "texts", {"path": file}, "input")
+    else:
+        dataset = plan_dataset(checker, options)
+    if dataset is None:
         return None
     name, split, column = family_name(dataset), plain.get("split", "train"), plain.get("column")
     # Where the graded splits have a form of their own, the rows themselves say what columns they have.
@@ -109,7 +86,6 @@ def _no_column(column: object, columns: Iterable[str]) -> str:
 
 
 def _llms_problems(plain: Plain) -> list[str]:
-    """What is wrong with each language model whose options are of the right type."""
     llms = plain.get("llms")
     if llms == []:
         return ["llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"]
@@ -135,19 +111,15 @@ def _llm_problems(llm: LlmConfig) -> list[str]:
         f"{name}: kind={llm.kind} needs a value" for name in _NEEDED[llm.kind] if getattr(llm, name) is None
     ]
     checks = {
-        "url": llm.url and url_problem(llm.url, "https://HOST/v1 or http://HOST:PORT/v1"),
+        "url": llm.url and url_problem(llm.url),
         "key_variable": llm.key_variable and variable_problem(llm.key_variable),
     }
     return problems + [f"{name}: {problem}" for name, problem in checks.items() if problem]
 
 
-def _models(plan: GeneratePlan, store: Store) -> list[Llm]:
-    """The language models, which a dry run does without.
-
-    Raises:
-        DataError: with everything that this machine lacks: rows, folders, hub models, keys.
-    """
-    config, problems, llms = plan.config, plan.dataset.problems(plan.split, store), []
+def _models(config: GenerateConfig, dataset: "DataSet", store: Store) -> list[Llm]:
+    """The language models, which a dry run does without."""
+    problems, llms = dataset.problems(config.split, store), []
     if config.input is not None:
         problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
     for number, llm in enumerate([] if config.dry_run else config.llms):
@@ -173,11 +145,7 @@ def _model(llm: LlmConfig, config: GenerateConfig) -> Llm:
 
 
 def column_of(rows: Rows, column: str | None) -> list[str]:
-    """One text column of a data set, by its name in the form of the rows; None for the first.
-
-    Raises:
-        DataError: if the rows have no such column.
-    """
+    """One text column of a data set, by its name in the form of the rows; None for the first."""
     views = {name: view for view, name in views_of_form(rows.form, rows.texts).items()}
     if column is not None and column not in views:
         raise DataError(f"column: {rows.name} {rows.split} {_no_column(column, views)}")
@@ -185,58 +153,55 @@ def column_of(rows: Rows, column: str | None) -> list[str]:
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Generate the pairs of a composed configuration.
-
-    `overrides` are not used, since the output records everything; a run directory that the user named is
-    refused.
-
-    Raises:
-        ConfigError: with every fault of the configuration, or if `output` holds something else.
-        DataError: with everything that is missing, before anything is asked or written; or if a language
-            model does not answer, and then the answers so far are kept.
-    """
-    plan = plan_generate(plain, directory)
-    config, store = plan.config, Store.find(plan.config.data_dir)
-    llms = _models(plan, store)
-    rows = plan.dataset.read(plan.split, store)
+    """Generate the pairs of a composed configuration; `overrides` are not used."""
+    config, dataset, shard = plan_generate(plain, directory)
+    store = Store.find(config.data_dir)
+    llms = _models(config, dataset, store)
+    rows = dataset.read(config.split, store)
     sentences = list(dict.fromkeys(column_of(rows, config.column)))[: config.limit]
     blocks = [sentences[start : start + BLOCK] for start in range(0, len(sentences), BLOCK)]
-    share = [blocks[number] for number in plan.shard.of(len(blocks))]
+    share = [blocks[number] for number in shard.of(len(blocks))]
     if config.dry_run:
         _dry(config, sentences, sum(map(len, share)))
         return Outcome()
     settings = _settings(config, sentences, llms)
     output = expanded(config.output)
     folder.check(output, settings, _SETTINGS, kept=_RESPONSES)
-    if folder.is_complete(output, PAIRS):
+    if (output / folder.PROVENANCE).is_file():
         say(f"{output}: already complete, nothing to ask")
         return _report(output)
     folder.write(output / _SETTINGS, settings)
     folder.list_skipped(rows, output)
     stored = expanded(config.responses) if config.responses else output / _RESPONSES
-    responses = Responses(stored, f"{plan.shard.index}-of-{plan.shard.count}")
+    responses = Responses(stored, f"{shard.index}-of-{shard.count}")
     _ask(llms, share, config.size, responses)
     responses.reload()
-    answers = [_answers(text, llms, config.size, responses) for text in sentences]
-    wanted = len(TEMPLATES) * len(llms)  # answers about each sentence
-    complete = sum(len(of_sentence) == wanted for of_sentence in answers)
+    asked = [(llm, kind) for llm in llms for kind in TEMPLATES]  # about each sentence
+    pairs, rejects, complete = [], [], 0
+    for text in sentences:
+        answers = [
+            (llm.label, kind, answer)
+            for llm, kind in asked
+            if (answer := responses.get(llm, prompt(kind, text, config.size)))
+        ]
+        complete += len(answers) == len(asked)
+        kept, left_out = sift(text, answers, size=config.size, words=config.filter_small_differences)
+        pairs += kept
+        rejects += left_out
     if complete < len(sentences):
         there = f"{complete:,} of {len(sentences):,} sentences"
         print(f"{there} are answered; the shard that asks for the last one makes the pairs")
         print(clean(str(output)))
         return Outcome(str(output))
-    pairs, rejects = [], []
-    for text, of_sentence in zip(sentences, answers, strict=True):
-        sifted = sift(text, of_sentence, size=config.size, words=config.filter_small_differences)
-        pairs += sifted.pairs
-        rejects += sifted.rejects
-    facts = {"input": {**_source(plan), "sentences": len(sentences)}, **settings}
-    _write(output, pairs, rejects, facts | {"requests": wanted * len(sentences)})
+    source = {"dataset": family_name(dataset), "split": config.split, "column": config.column}
+    if config.input is not None:
+        source = {"file": Path(config.input).name}  # no path of this machine
+    facts = {"input": {**source, "sentences": len(sentences)}, **settings}
+    _write(output, pairs, rejects, facts | {"requests": len(asked) * len(sentences)})
     return _report(output)
 
 
 def _settings(config: GenerateConfig, sentences: Sequence[str], llms: Sequence[Llm]) -> Plain:
-    """What decides the pairs."""
     return {
         "sentences": hashlib.sha256(to_json_line(sentences)).hexdigest(),
         "block": BLOCK,
@@ -245,14 +210,6 @@ def _settings(config: GenerateConfig, sentences: Sequence[str], llms: Sequence[L
         "filter_small_differences": config.filter_small_differences,
         "llms": [llm.settings for llm in llms],
     }
-
-
-def _source(plan: GeneratePlan) -> Plain:
-    """Where the sentences are from, without a path of this machine."""
-    config = plan.config
-    if config.input is not None:
-        return {"file": Path(config.input).name}
-    return {"dataset": family_name(plan.dataset), "split": config.split, "column": config.column}
 
 
 def _ask(llms: Sequence[Llm], blocks: Sequence[Sequence[str]], size: int, responses: Responses) -> None:
@@ -271,20 +228,7 @@ def _ask(llms: Sequence[Llm], blocks: Sequence[Sequence[str]], size: int, respon
                         bar.reach(done, llm.label)
 
 
-def _answers(
-    text: str, llms: Sequence[Llm], size: int, responses: Responses
-) -> list[tuple[str, str, Answer]]:
-    """The answers about a sentence that are there: label of the language model, kind, answer."""
-    return [
-        (llm.label, kind, answer)
-        for llm in llms
-        for kind in TEMPLATES
-        if (answer := responses.get(llm, prompt(kind, text, size))) is not None
-    ]
-
-
 def _write(output: Path, pairs: Sequence[Plain], rejects: Sequence[Plain], facts: Plain) -> None:
-    """Write the pairs, the rejects and, as the last, the provenance: the facts, counts and checksums."""
     content = {PAIRS: packed(to_json_lines(pairs)), REJECTS: to_json_lines(rejects)}
     for name, data in content.items():
         publish(output / name, data, replace=True)
@@ -295,21 +239,16 @@ def _write(output: Path, pairs: Sequence[Plain], rejects: Sequence[Plain], facts
         "counts": {
             "pairs": len(pairs),
             **{name: by_score[score] for name, score in SCORES.items()},
-            "pairs_by_llm": _counted(row["llm"] for row in pairs),
+            "pairs_by_llm": Counter(row["llm"] for row in pairs),
             "rejects": len(rejects),
-            "rejects_by_reason": _counted(row["reason"] for row in rejects),
+            "rejects_by_reason": Counter(row["reason"] for row in rejects),
         },
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
     }
     folder.write(output / folder.PROVENANCE, provenance)
 
 
-def _counted(values: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(values).items()))
-
-
 def _dry(config: GenerateConfig, sentences: Sequence[str], share: int) -> None:
-    """Print the first prompts and the number of requests, in all and of the shard's `share` of sentences."""
     print("the first prompts:")
     for text in sentences[:_SHOWN]:
         for kind in TEMPLATES:

@@ -12,7 +12,6 @@ from github import Auth, BadAttributeException, Github, GithubException, GithubR
 from github.Issue import Issue
 from github.PaginatedList import PaginatedList
 from github.Repository import Repository as Remote
-from github.TimelineEvent import TimelineEvent
 from requests import RequestException
 
 from embedrun.console import duration, say
@@ -21,7 +20,7 @@ from embedrun.curation.pairs import Repository
 from embedrun.errors import DataError
 
 _LABEL = re.compile(r"\bdup(?:e|licate)?s?\b", re.IGNORECASE)
-_MARKS = {"marked_as_duplicate": True, "unmarked_as_duplicate": False}
+_MARKS = {"closed": True, "marked_as_duplicate": True, "unmarked_as_duplicate": False}
 _LONGEST_WAIT = 2 * 3600  # seconds; GitHub's quota is filled every hour
 # Items of one listing before it is begun anew further on: GitHub ends those of comments after 40,000, and
 # PyGithub holds all that it has given.
@@ -35,13 +34,6 @@ class _Retry(GithubRetry):
         if seconds > 10:
             say(f"GitHub's limit is reached; resuming in {duration(seconds)}")
         super().sleep(response)
-
-
-def _mark(event: TimelineEvent) -> bool | None:
-    """Whether the platform says duplicate, or no longer says so; None: neither."""
-    if event.event == "closed" and event.raw_data.get("state_reason") == "duplicate":
-        return True
-    return _MARKS.get(event.event)
 
 
 def connect(api: str, token: str | None, *, timeout: float, retries: int) -> Github:
@@ -74,7 +66,6 @@ def find(client: Github, name: str) -> Remote:
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """What goes wrong with a repository is a DataError that names it."""
     try:
         yield
     except (
@@ -100,17 +91,12 @@ def read(remote: Remote, name: str, *, most: int | None, note: Callable[[str], N
 
     Departure from the AnglE paper, Sec. 4.1: it speaks of comments by maintainers; here everybody's count,
     for it was a maintainer who closed the issue. And a duplicate of another repository's issue is left out.
-
-    Raises:
-        DataError: if the server refuses for good, cannot be reached, or answers in another format.
     """
     with _explained(name):
         return _Reader(remote, name, note).read(most)
 
 
 class _Reader:
-    """One repository, read once."""
-
     def __init__(self, remote: Remote, name: str, note: Callable[[str], None]) -> None:
         self._remote, self._note, self._repository = remote, note, Repository(name)
         self._texts, self._counts = self._repository.texts, self._repository.counts
@@ -136,7 +122,6 @@ class _Reader:
         return self._repository
 
     def _read_issues(self, most: int | None) -> datetime | None:
-        """Read all issues, or the newest; returns when the oldest of them was created."""
         if most is None:
             listing = _windows(lambda **options: self._remote.get_issues(state="all", **options), None)
         else:
@@ -152,7 +137,6 @@ class _Reader:
         return oldest
 
     def _keep(self, issue: Issue) -> bool:
-        """Note an issue or a pull request; whether it is an issue."""
         number = issue.number
         if "/pull/" in issue.html_url:  # PyGithub would ask for an issue again for its `pull_request`
             self._pulls.add(number)
@@ -168,7 +152,6 @@ class _Reader:
         return True
 
     def _local(self, reference: Reference) -> Reference:
-        """The same reference, without the repository's name if it is this one."""
         return Reference(None, reference.number) if reference.repository in self._names else reference
 
     def _claimed(self, since: datetime | None) -> dict[int, set[Reference]]:
@@ -176,9 +159,9 @@ class _Reader:
         originals: dict[int, set[Reference]] = {}
         for count, comment in enumerate(_windows(self._remote.get_issues_comments, since)):
             number = int(comment.issue_url.rpartition("/")[2])
-            for claim in claims(comment.body or "", self._host) if number in self._texts else ():
-                change = set.add if claim.holds else set.discard
-                change(originals.setdefault(number, set()), self._local(claim.original))
+            for original, holds in claims(comment.body or "", self._host) if number in self._texts else ():
+                change = set.add if holds else set.discard
+                change(originals.setdefault(number, set()), self._local(original))
             if count % 1000 == 0:
                 self._note(f"{self._repository.name}: {count:,} comments")
         return originals
@@ -189,7 +172,8 @@ class _Reader:
         bodies = [event.raw_data.get("body") or "" for event in events if event.event == "commented"]
         mentioned = {self._local(named) for body in bodies for named in references(body, self._host)}
         mentioned -= {Reference(None, other) for other in {*self._pulls, issue.number}}
-        marks = [mark for mark in map(_mark, events) if mark is not None]
+        said = [e for e in events if e.event != "closed" or e.raw_data.get("state_reason") == "duplicate"]
+        marks = [_MARKS[event.event] for event in said if event.event in _MARKS]
         if True not in marks[-1:]:
             return set()
         is_clear = len(mentioned) == 1
@@ -197,7 +181,6 @@ class _Reader:
         return mentioned if is_clear else set()
 
     def _is_pair(self, number: int, original: Reference) -> bool:
-        """Whether a claim is of a closed issue and another of this repository with another text."""
         if number not in self._closed or original.repository is not None:
             return False
         if original.number not in self._texts and original.number not in self._pulls:

@@ -46,7 +46,6 @@ class Llm(Protocol):
 
     def close(self) -> None:
         """Free what it takes."""
-        ...
 
 
 # Li and Li 2024 (AnglE), Figure 4, in the wording of the later versions of the paper: one text with
@@ -64,10 +63,7 @@ TEMPLATES = {
 
 
 def prompt(kind: str, text: str, size: int) -> str:
-    """The prompt for one sentence, as the paper prints it; the full stop after the text is part of it.
-
-    `kind` is a key of `TEMPLATES`; `size` is the number of sentences to ask for.
-    """
+    """The prompt for one sentence, as the paper prints it; the full stop after the text is part of it."""
     return TEMPLATES[kind].format(size=size, text=text)
 
 
@@ -80,13 +76,7 @@ _REFUSALS = ("content_filter", "content_policy_violation", "context_length_excee
 class HttpLlm:
     """Asks an endpoint; the openai package retries, and waits between tries.
 
-    Args:
-        llm: its options; the key is sent as a bearer token and written nowhere.
-        retries: of a request.
-        timeout: seconds that a try may wait for the next byte.
-
-    Raises:
-        DataError: if the environment lacks the key, or names a proxy or certificates that cannot be used.
+    The key is sent as a bearer token and written nowhere; a try may wait `timeout` seconds for the next byte.
     """
 
     together = 1
@@ -100,7 +90,12 @@ class HttpLlm:
         self._options = {name: value for name, value in options.items() if value is not None}
         # Without the address: the same model may be served elsewhere tomorrow.
         self.settings: Plain = {"kind": "http", "model": llm.model, **options}
-        self._key = _key_in(llm.key_variable) if llm.key_variable else None
+        self._key = os.environ.get(llm.key_variable, "").strip() if llm.key_variable else None
+        if self._key == "":
+            raise DataError(
+                f"the environment variable {llm.key_variable} is not set; export it, or give "
+                "key_variable: null to send no key"
+            )
         self._headers = None if self._key else {"Authorization": openai.Omit()}
         try:
             self._client = openai.OpenAI(
@@ -110,21 +105,15 @@ class HttpLlm:
             # Not its text, which may show the password of a proxy.
             self._fail(f"check the url, and the proxy that the environment names ({type(fault).__name__})")
 
-    def ask(self, prompts: Sequence[str]) -> list[Answer]:
-        """The answers, one request after the other.
-
-        Raises:
-            DataError: if the endpoint refuses, or the last try has failed too.
-        """
-        return [self._answer(prompt) for prompt in prompts]
-
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _answer(self, prompt: str) -> Answer:
+    def ask(self, prompts: Sequence[str]) -> list[Answer]:
+        """The answer to the one prompt."""
         import openai
 
+        (prompt,) = prompts
         try:
             completion = self._client.chat.completions.create(
                 model=self.label,
@@ -134,16 +123,13 @@ class HttpLlm:
             )
             choice = completion.choices[0]
             text, reason = choice.message.content or "", choice.finish_reason
-        except openai.APIStatusError as fault:
-            if fault.code in _REFUSALS:
-                return Answer("", refused=f"the endpoint's {fault.code}")
-            self._fail(f"{fault.message}; check url, model, their options and the key")
-        except openai.OpenAIError as fault:
-            self._fail(f"{fault} ({fault.__cause__})")
-        except (ValueError, LookupError, TypeError, AttributeError) as fault:
-            self._fail(f"the response is not a chat completion ({type(fault).__name__})")
-        refused = "the endpoint's content_filter" if reason == "content_filter" else None
-        return Answer(self._without_key(text), cut=reason == "length", refused=refused)
+        except (openai.OpenAIError, ValueError, LookupError, TypeError, AttributeError) as fault:
+            text, reason = "", getattr(fault, "code", None)
+            if reason not in _REFUSALS:
+                said = f"{type(fault).__name__}: {fault.__cause__ or fault}"
+                self._fail(f"no chat completion ({said}); check url, model, their options and the key")
+        refused = f"the endpoint's {reason}" if reason in _REFUSALS else None
+        return [Answer(self._without_key(text), cut=reason == "length", refused=refused)]
 
     def _fail(self, reason: str) -> NoReturn:
         reason = clean(" ".join(self._without_key(reason).split()))[:_SHOWN]
@@ -155,15 +141,6 @@ class HttpLlm:
     def _without_key(self, text: str) -> str:
         """A text of the endpoint with the key, which it may repeat, removed."""
         return text.replace(self._key, "***") if self._key else text
-
-
-def _key_in(variable: str) -> str:
-    if variable not in os.environ:
-        raise DataError(
-            f"the environment variable {variable} is not set; export it, or give key_variable: null to send "
-            "no key"
-        )
-    return os.environ[variable].strip()
 
 
 class Responses:
@@ -193,11 +170,10 @@ class Responses:
         return self._answers.get(_key(llm.settings, prompt))
 
     def keep(self, llm: Llm, prompt: str, answer: Answer) -> None:
-        """Store an answer; one that is there already stays."""
+        """Store an answer; the first one counts."""
         row = {"llm": llm.settings, "prompt": prompt, **asdict(answer)}
         with self._writing:
-            if self._answers.setdefault(_key(llm.settings, prompt), answer) is not answer:
-                return
+            self._answers.setdefault(_key(llm.settings, prompt), answer)
             self._folder.mkdir(parents=True, exist_ok=True)
             with self._file.open("ab") as file:
                 # A kill may have left half a line, which this ends.
@@ -214,9 +190,6 @@ def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses) -> Iterator[
     Prompts are grouped by all prompts alone, and a group that lacks an answer is asked whole: what is decoded
     together can change the last bits of a local model's numbers, and an interrupted run must give what an
     uninterrupted one gives. Yields the number of prompts that have just been answered.
-
-    Raises:
-        DataError: if a prompt is not answered. The answers so far are kept.
     """
     # By length, so that what is padded to one length has nearly that length.
     ordered = sorted(dict.fromkeys(prompts), key=lambda prompt: (len(prompt), prompt))

@@ -34,8 +34,6 @@ class LocalLlm:
 
     def __init__(self, llm: LlmConfig, folder: Path, *, device: str, precision: str) -> None:
         self._folder, self._device, self._precision = folder, device, precision
-        self._tokens, self._temperature = llm.max_new_tokens or 1, llm.temperature or 0.0
-        self._seed = llm.seed or 0
         # Where a folder lies on this machine is nobody's business, and must not change the output.
         path = expanded(llm.name or "")
         self.label = path.resolve().name if path.exists() else llm.name or ""
@@ -46,27 +44,26 @@ class LocalLlm:
             "files": _files(folder),
             "precision": precision,
             "batch_size": self.together,
-            "max_new_tokens": self._tokens,
-            "temperature": self._temperature,
-            "seed": self._seed,
+            "max_new_tokens": llm.max_new_tokens,
+            "temperature": llm.temperature or 0.0,
+            "seed": llm.seed or 0,
         }
         self._model: Any = None
         self._tokenizer: Any = None
         self._ends: list[int] = []  # tokens that end a text
 
     def ask(self, prompts: Sequence[str]) -> list[Answer]:
-        """The answers of one decoding of all prompts; a prompt that is too long for the model is refused.
-
-        Raises:
-            DataError: if the folder cannot be read as a model.
-        """
+        """The answers of one decoding of all prompts; a prompt that is too long for the model is refused."""
         if self._model is None:
             self._model, self._tokenizer = self._load()
         special = self._tokenizer.chat_template is None  # a template writes the special tokens itself
-        texts = [prompt if special else self._templated(prompt) for prompt in prompts]
+        texts = list(prompts)
+        if not special:
+            chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
+            texts = self._tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
         lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=special)["input_ids"]]
         positions = getattr(self._model.config, "max_position_embeddings", None) or float("inf")
-        fitting = [(text, length) for text, length in zip(texts, lengths, strict=True) if length < positions]
+        fitting = [text for text, length in zip(texts, lengths, strict=True) if length < positions]
         decoded = iter(self._decode(fitting, special, positions) if fitting else ())
         return [
             next(decoded)
@@ -77,16 +74,14 @@ class LocalLlm:
 
     def close(self) -> None:
         """Free the model's memory."""
-        if self._model is not None:
-            import torch
+        import torch
 
-            self._model = self._tokenizer = None
-            gc.collect()
-            if self._device == "cuda":
-                torch.cuda.empty_cache()
+        self._model = self._tokenizer = None
+        gc.collect()
+        if self._device == "cuda":
+            torch.cuda.empty_cache()
 
     def _load(self) -> tuple[Any, Any]:
-        """The model, ready to write, and its tokenizer, which pads on the left."""
         import torch
         from transformers import AutoModelForCausalLM, GenerationConfig
 
@@ -110,34 +105,30 @@ class LocalLlm:
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token_id = self._ends[0] if self._ends else 0
         tokenizer.padding_side = "left"  # what is written follows the prompt at once
-        sampled = {"do_sample": True, "temperature": self._temperature, "top_k": 0, "top_p": 1.0}
+        warmth = self.settings["temperature"]
+        sampled = {"do_sample": True, "temperature": warmth, "top_k": 0, "top_p": 1.0}
         # A new one, since generate() falls back to the model's own settings for what it is not told.
         model.generation_config = GenerationConfig(
-            **(sampled if self._temperature > 0 else {"do_sample": False}),
+            **(sampled if warmth > 0 else {"do_sample": False}),
             eos_token_id=self._ends or None,
             pad_token_id=tokenizer.pad_token_id,
         )
         return model.eval().to(self._device), tokenizer
 
-    def _templated(self, prompt: str) -> str:
-        message = [{"role": "user", "content": prompt}]
-        return self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-
-    def _decode(self, prompts: list[tuple[str, int]], special: bool, positions: float) -> list[Answer]:
-        """What follows each prompt, given as text and tokens; the model takes `positions` tokens."""
+    def _decode(self, texts: list[str], special: bool, positions: float) -> list[Answer]:
         import torch
 
-        texts, lengths = zip(*prompts, strict=True)
-        room = int(min(self._tokens, positions - max(lengths)))
-        batch = self._tokenizer(list(texts), add_special_tokens=special, padding=True, return_tensors="pt")
+        batch = self._tokenizer(texts, add_special_tokens=special, padding=True, return_tensors="pt")
         batch = {name: batch[name].to(self._device) for name in ("input_ids", "attention_mask")}
+        width = batch["input_ids"].shape[1]
         devices = range(torch.cuda.device_count()) if self._device == "cuda" else ()
-        seed = int.from_bytes(hashlib.sha256("\0".join([str(self._seed), *texts]).encode()).digest()[:7])
+        drawn = "\0".join([str(self.settings["seed"]), *texts]).encode()
         with torch.inference_mode(), torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
-            out = self._model.generate(**batch, max_new_tokens=room)  # (texts, prompt + new tokens)
+            torch.manual_seed(int.from_bytes(hashlib.sha256(drawn).digest()[:7]))
+            new = int(min(self.settings["max_new_tokens"], positions - width))
+            out = self._model.generate(**batch, max_new_tokens=new)  # (texts, width + new tokens)
         answers = []
-        for ids in out[:, batch["input_ids"].shape[1] :].tolist():
+        for ids in out[:, width:].tolist():
             length = next((place for place, token in enumerate(ids) if token in self._ends), None)
             text = self._tokenizer.decode(ids[:length], skip_special_tokens=True)
             answers.append(Answer(text, cut=length is None))
@@ -145,7 +136,6 @@ class LocalLlm:
 
 
 def _files(folder: Path) -> str:
-    """SHA-256, in hex, of the names and contents of a model's files."""
     digest = hashlib.sha256()
     for path in sorted({path for pattern in _FILES for path in folder.glob(pattern)}):
         digest.update(f"{path.name} {sha256(path)}\n".encode())

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,10 +56,9 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
             "pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'"
         )
     problems += _range_problems(config.mining)
-    prompts = {
-        name: prompt_problem(getattr(config.mining, name)) for name in ("query_prompt", "corpus_prompt")
-    }
-    problems += [f"mining.{name}: {problem}" for name, problem in prompts.items() if problem]
+    for name in ("query_prompt", "corpus_prompt"):
+        if problem := prompt_problem(getattr(config.mining, name)):
+            problems.append(f"mining.{name}: {problem}")
     if dataset is not None:
         problems += _data_problems(dataset, config.mining.positive_from)
     if find_spec("sentence_transformers") is None:
@@ -114,14 +113,6 @@ def positive_pairs(rows: Rows, positive_from: float | None) -> list[Pair]:
     return list(dict.fromkeys((left, right) for left, right, keep in both if keep))
 
 
-@dataclass(frozen=True)
-class Mined:
-    """Rows of `anchor`, `positive`, `negative_1` ... and `scores`, and the pairs with too few negatives."""
-
-    rows: list[Plain]
-    left_out: list[Pair]
-
-
 class Model:
     """A teacher as `mine_hard_negatives` asks for a model: vectors of anchors and of candidates, cosines.
 
@@ -174,7 +165,6 @@ class Model:
         return torch.nn.functional.normalize(torch.from_numpy(vectors))
 
     def _block(self, texts: list[str], start: int, bar: Progress) -> np.ndarray:
-        """The vectors of the block of texts that begins there, ``(texts of the block, dim)``."""
         block = texts[start : start + BLOCK]
         # The encoder may put a prompt of its own before each text.
         path = self._parts / f"{digest_of([str(self._encoder.prompt), *block])[:24]}.npy"
@@ -186,8 +176,12 @@ class Model:
         return folder.read_array(path)
 
 
-def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig, parts: Path) -> Mined:
+def mine(
+    pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig, parts: Path
+) -> tuple[list[Plain], list[Pair]]:
     """Mine negatives of each anchor among the positives of all others.
+
+    Gives rows of `anchor`, `positive`, `negative_1` ... and `scores`, and the pairs with too few negatives.
 
     Departures from `mine_hard_negatives`: an anchor that is also somebody's positive is never its own
     negative, and the rows are in the order of the pairs. Vectors are kept in the folder `parts`.
@@ -216,40 +210,34 @@ def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig, parts:
         ).to_list()
     by_pair = {(row["anchor"], row["positive"]): row for row in mined}
     rows = [by_pair[pair] for pair in pairs if pair in by_pair]
-    return Mined(
-        [row | {"scores": [round(score, DECIMALS) for score in row["scores"]]} for row in rows],
-        [pair for pair in pairs if pair not in by_pair],
-    )
+    rounded = [row | {"scores": [round(score, DECIMALS) for score in row["scores"]]} for row in rows]
+    return rounded, [pair for pair in pairs if pair not in by_pair]
 
 
 def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: Path) -> Outcome:
     """Mine negatives into the folder `output`, whose provenance comes last.
 
-    `teachers` are the records of `teachers.identity`. Vectors are kept in `parts/` until the negatives are.
-
-    Raises:
-        ConfigError: if `output` is there and is not the same work.
-        DataError: if no row is a positive pair, or none has enough negatives.
+    Vectors are kept in `parts/` until the negatives are.
     """
     pairs = positive_pairs(rows, config.mining.positive_from)
-    settings = _settings(config, rows, pairs, teachers)
-    folder.check(output, settings, folder.ANNOTATE, kept="parts")
-    if folder.is_complete(output, TRIPLETS):
-        say(f"{output}: already complete, nothing to mine")
-        return _report(output, config.teachers[0].name)
     if not pairs:
         raise DataError(
             f"{rows.name} {rows.split}: no row is a positive pair; those with a score of "
             "mining.positive_from or more, else entailments, are"
         )
+    settings = _settings(config, rows, pairs, teachers)
+    folder.check(output, settings, folder.ANNOTATE, kept="parts")
+    if (output / folder.PROVENANCE).is_file():
+        say(f"{output}: already complete, nothing to mine")
+        return _report(output, config.teachers[0].name)
     (encoder,) = load(config.teachers, gpu.start(config.gpu).device)
-    say(f"{len(pairs):,} pairs of an anchor and its positive")
     parts = output / "parts" / hashlib.sha256(to_json_line(teachers)).hexdigest()[:12]
-    mined = mine(pairs, encoder, config, parts)
-    if not mined.rows:
+    mined, left_out = mine(pairs, encoder, config, parts)
+    if not mined:
         raise DataError(f"no pair has {config.mining.num_negatives} negatives; {_MORE}")
     folder.write(output / folder.ANNOTATE, settings)
-    _write(output, settings, rows, mined)
+    folder.list_skipped(rows, output)
+    _write(output, settings, mined, left_out)
     shutil.rmtree(output / "parts")
     return _report(output, config.teachers[0].name)
 
@@ -263,7 +251,7 @@ _MORE = (
 
 def _settings(config: AnnotateConfig, rows: Rows, pairs: Sequence[Pair], teachers: Sequence[Plain]) -> Plain:
     """What decides the negatives: no machine, no batch."""
-    left, right = map(list, zip(*pairs, strict=True)) if pairs else ([], [])
+    left, right = map(list, zip(*pairs, strict=True))
     texts = Rows(name=rows.name, split=rows.split, form="pair", texts={"left": left, "right": right})
     facts = {"name": rows.name, "split": rows.split, "count": len(pairs), "sha256": texts.fingerprint()}
     return {
@@ -276,19 +264,18 @@ def _settings(config: AnnotateConfig, rows: Rows, pairs: Sequence[Pair], teacher
     }
 
 
-def _write(output: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
-    publish(output / TRIPLETS, packed(to_json_lines(mined.rows)), replace=True)
-    if mined.left_out:
-        left_out = ({"anchor": anchor, "positive": positive} for anchor, positive in mined.left_out)
-        publish(output / LEFT_OUT, to_json_lines(left_out), replace=True)
-    folder.list_skipped(rows, output)
-    names = [name for name in mined.rows[0] if name not in ("anchor", "scores")]
-    scores = np.array([row["scores"] for row in mined.rows])  # (rows, 1 + negatives)
+def _write(output: Path, settings: Plain, mined: Sequence[Plain], left_out: Sequence[Pair]) -> None:
+    publish(output / TRIPLETS, packed(to_json_lines(mined)), replace=True)
+    if left_out:
+        lines = ({"anchor": anchor, "positive": positive} for anchor, positive in left_out)
+        publish(output / LEFT_OUT, to_json_lines(lines), replace=True)
+    names = [name for name in mined[0] if name not in ("anchor", "scores")]
+    scores = np.array([row["scores"] for row in mined])  # (rows, 1 + negatives)
     provenance = {
         **settings,
-        "left_out": len(mined.left_out),
+        "left_out": len(left_out),
         "mean_cosine": dict(zip(names, scores.mean(axis=0).tolist(), strict=True)),
-        "file": {"path": TRIPLETS, "rows": len(mined.rows), "sha256": sha256(output / TRIPLETS)},
+        "file": {"path": TRIPLETS, "rows": len(mined), "sha256": sha256(output / TRIPLETS)},
     }
     folder.write(output / folder.PROVENANCE, provenance)
 

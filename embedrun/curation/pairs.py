@@ -58,16 +58,17 @@ def make_pairs(
     Args:
         negatives: for each positive, at least 0; of 0.5 every second one gets one.
         shares: of dev and test: below 1 a share of all pairs, else their number.
-
-    Raises:
-        DataError: if there is no duplicate, or a split comes out empty.
     """
     texts, by_texts = _positives(repositories)
     if not by_texts:
         raise DataError("no duplicate was found; name other repositories, or more of their issues")
     group_of, positives = _groups(by_texts), sorted(by_texts.values())
     groups = [group_of[texts[pair.repository][pair.left]] for pair in positives]
-    split_of = _assign(groups, _room(shares, len(positives), negatives), seed)
+    room = {  # positives that dev and test take
+        split: round(share * len(positives) if share < 1 else share / (1 + negatives))
+        for split, share in shares.items()
+    }
+    split_of = _assign(groups, room, seed)
     pairs = {split: [] for split in SPLITS if shares.get(split, 1) > 0}
     for pair, group in zip(positives, groups, strict=True):
         pairs[split_of[group]].append(pair)
@@ -85,7 +86,6 @@ def make_pairs(
 def _positives(
     repositories: Iterable[Repository],
 ) -> tuple[dict[str, dict[int, Text]], dict[frozenset[Text], Pair]]:
-    """What stands for the texts of each repository, and one pair for every two texts."""
     texts, by_texts = {}, {}
     for repository in repositories:  # each is forgotten before the next is read
         hashes = {number: _hash(text)[:16] for number, text in repository.texts.items()}
@@ -108,16 +108,7 @@ def _groups(links: Iterable[Iterable[Text]]) -> dict[Text, Text]:
     return {text: min(group) for text, group in members.items()}
 
 
-def _room(shares: Mapping[str, float], positives: int, negatives: float) -> dict[str, int]:
-    """How many positives dev and test take."""
-    return {
-        split: round(share * positives if share < 1 else share / (1 + negatives))
-        for split, share in shares.items()
-    }
-
-
 def _assign(pair_groups: Sequence[Text], room: dict[str, int], seed: int) -> dict[Text, str]:
-    """The split of every group; `room` is how many positives dev and test take."""
     sizes, split_of = Counter(pair_groups), {}
     for group in sorted(sizes, key=lambda group: _draw(f"{seed} group {group.hex()}")):
         split = next((name for name, left in room.items() if sizes[group] <= left), "train")
@@ -136,7 +127,6 @@ def _negatives(
     rate: float,
     seed: int,
 ) -> list[Pair]:
-    """The negatives of one split; a pair for which its repository has no issue left gets none."""
     pairs, used = [], set()
     numbers = {name: sorted(texts[name]) for name in {pair.repository for pair in positives}}
     for index, pair in enumerate(positives):
@@ -155,7 +145,6 @@ def _negatives(
 
 
 def _candidates(numbers: Sequence[int], key: str) -> Iterator[int]:
-    """Issues in a drawn order: some at random, then all of them one after another."""
     for draw in range(_DRAWS):
         yield numbers[_draw(f"{key} {draw}") % len(numbers)]
     start = _draw(key) % len(numbers)

@@ -1,8 +1,7 @@
 """What scores a pair: the teachers, their settings, the cosines of a block."""
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +34,7 @@ def prompt_problem(prompt: str | None) -> str | None:
 
 def prompted(texts: Sequence[str], prompt: str | None) -> list[str]:
     """The texts as a teacher reads them; `prompt` is a template with `{text}`, a prefix or None."""
-    if prompt is None:
-        return list(texts)
-    template = prompt if _PLACE in prompt else prompt + _PLACE
+    template = prompt if prompt and _PLACE in prompt else (prompt or "") + _PLACE
     return [template.replace(_PLACE, text) for text in texts]
 
 
@@ -46,9 +43,6 @@ def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence
 
     Each teacher gets the distinct texts of the block once, shortest first and then by their characters:
     what it sees depends on the block alone, so that any sharding and any restart gives the same numbers.
-
-    Raises:
-        DataError: if a teacher's vector is not finite.
     """
     texts = sorted({*lefts, *rights}, key=lambda text: (len(text), text))
     place = {text: index for index, text in enumerate(texts)}
@@ -57,16 +51,11 @@ def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence
     for column, encode in enumerate(teachers):
         vectors = encode(texts)  # (texts, dim)
         check_finite(vectors, texts, column)
-        cosines[:, column] = _cosines(vectors, left, right)
+        lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors, dtype=np.float64))  # (texts,)
+        products = np.einsum("rd,rd->r", vectors[left], vectors[right], dtype=np.float64)  # (rows,)
+        scale = lengths[left] * lengths[right]  # (rows,), 0 with a zero vector, whose cosine is 0
+        cosines[:, column] = products / np.where(scale > 0, scale, 1.0)
     return cosines
-
-
-def _cosines(vectors: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cosines of two rows of ``(texts, dim)`` each, in float64, ``(rows,)``; 0 of a zero vector."""
-    lengths = np.sqrt(np.einsum("td,td->t", vectors, vectors, dtype=np.float64))  # (texts,)
-    products = np.einsum("rd,rd->r", vectors[left], vectors[right], dtype=np.float64)  # (rows,)
-    scale = lengths[left] * lengths[right]  # (rows,)
-    return products / np.where(scale > 0, scale, 1.0)
 
 
 def average(cosines: np.ndarray) -> np.ndarray:
@@ -107,28 +96,14 @@ def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]
     folders, problems = [], []
     for index, teacher in enumerate(teachers):
         try:
-            with _named(index):
-                folders.append(backbone.locate(teacher.name, teacher.revision))
+            folders.append(backbone.locate(teacher.name, teacher.revision))
         except DataError as fault:
-            problems += fault.problems
+            problems += [f"teachers[{index}]: {problem}" for problem in fault.problems]
     return folders, problems
 
 
-@contextlib.contextmanager
-def _named(index: int) -> Iterator[None]:
-    """Faults of the block name the teacher."""
-    try:
-        yield
-    except (ConfigError, DataError) as fault:
-        raise type(fault)([f"teachers[{index}]: {problem}" for problem in fault.problems]) from fault
-
-
 def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
-    """What identifies an encoder, equal on every machine; `folder` has its files.
-
-    `name` (of a local model only that of its folder), `revision` as asked for, `commit` of a hub model or
-    else `sha256` of the model's files, `pooling`, `max_length` and `prompt`.
-    """
+    """What identifies an encoder, equal on every machine; `folder` has its files."""
     commit, local = commit_of(folder), expanded(teacher.name).exists()
     return {
         "name": Path(teacher.name).resolve().name if local else teacher.name,
@@ -142,19 +117,16 @@ def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
 
 
 def load(teachers: Sequence[AnnotatorConfig], device: torch.device) -> list[Encoder]:
-    """The encoders, on their device.
-
-    Raises:
-        ConfigError: if a teacher's options do not fit its model.
-        DataError: if a model cannot be read.
-    """
+    """The encoders, on their device."""
     encoders = []
     for index, teacher in enumerate(teachers):
         model = BackboneConfig(name=teacher.name, revision=teacher.revision, max_length=teacher.max_length)
-        with _named(index):
+        try:
             # No weight that a vector depends on is drawn from the seed.
             encoder = Encoder.build(model, PoolingConfig(name=teacher.pooling), seed=0)
-            if teacher.prompt is not None:  # in place of the one that its files name
-                encoder.use(None)
+        except (ConfigError, DataError) as fault:
+            raise type(fault)([f"teachers[{index}]: {problem}" for problem in fault.problems]) from fault
+        if teacher.prompt is not None:  # in place of the one that its files name
+            encoder.use(None)
         encoders.append(encoder.to(device).eval())
     return encoders

@@ -5,7 +5,7 @@ installed with an entry point of the group `embedrun.dataset`; :mod:`embedrun.fa
 file. A module without such a class is a part of another data set.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from embedrun.rows import FORMS, MASKED, Rows
@@ -15,8 +15,10 @@ from embedrun.store import Store
 class DataSet(Protocol):
     """What a class offers to be a data set; it need not inherit from this.
 
-    Optional attributes are `made`, `graded`, `views`, `masking` and `score_range`, and methods `files` and
-    `remark`: see the functions below.
+    Optional attributes beside those of the functions below: `made`, how many rows of each split it makes
+    whenever it is read; `score_range`, the scale of scores that are on one of the user's, so that no
+    threshold of a preset fits them, or None where it is not said; and a method `remark(store)`, what a person
+    has to know of its rows as this store has them.
     """
 
     @property
@@ -48,44 +50,18 @@ class DataSet(Protocol):
         ...
 
 
-def has_own_scale(dataset: DataSet) -> bool:
-    """Whether its scores are on a scale of the user's, so that no threshold of a preset fits them."""
-    return hasattr(dataset, "score_range")
-
-
-def score_range_of(dataset: DataSet) -> tuple[float, float] | None:
-    """The scale of the scores where it is the user's; None: another's, or not said."""
-    return getattr(dataset, "score_range", None)
-
-
 def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:
     """The files of the store that a split reads; none for a data set without `files(split, store)`."""
     return getattr(dataset, "files", lambda split, store: [])(split, store)
 
 
-def made_by(dataset: DataSet) -> Mapping[str, int]:
-    """How many rows of each split a data set makes whenever it is read; empty for one that makes none."""
-    return getattr(dataset, "made", {})
-
-
-def remark_on(dataset: DataSet, store: Store) -> str:
-    """What a person has to know of its rows as this store has them, by `remark(store)`; empty for nothing."""
-    return getattr(dataset, "remark", lambda store: "")(store)
-
-
 def graded(dataset: DataSet, split: str) -> bool:
-    """Whether it has the split, and its rows are pairs with a `score`.
-
-    The attribute `graded` names such splits where the training rows are not such pairs.
-    """
+    """Whether its rows of the split are pairs with a `score`; the attribute `graded` names others."""
     beside: Collection[str] = getattr(dataset, "graded", ())
     return ("score" in dataset.targets or split in beside) and split in dataset.splits
 
 
 def views_of(dataset: DataSet) -> tuple[str, ...]:
-    """The views of the training rows: those of their form, and masked copies where `masking` is not None.
-
-    The attribute `views` names them where triplets have several hard negatives.
-    """
+    """The views of the training rows: `views`, else their form's; masked copies unless `masking` is None."""
     views = getattr(dataset, "views", FORMS[dataset.form])
     return (*views, *(MASKED if getattr(dataset, "masking", None) is not None else ()))

@@ -30,9 +30,6 @@ class Masking:
         least_words: sentences with fewer have no masked copies.
         segments: how many.
         kind: `mask` puts the tokenizer's mask token in the place of each hidden word, `delete` nothing.
-
-    Raises:
-        ValueError: if an option is out of range.
     """
 
     def __init__(
@@ -63,11 +60,6 @@ class Masking:
         self.first, self.second, self.segments = first, second, segments
         self.least_words, self.kind = least_words, kind
 
-    @property
-    def needs_token(self) -> bool:
-        """Whether the copies hold a mask token."""
-        return self.kind == "mask"
-
     def usable(self, text: str) -> bool:
         """Whether the sentence has enough words."""
         return len(text.split()) >= self.least_words
@@ -84,7 +76,6 @@ class Masking:
         return self._without(words, inner, mask), self._without(words, outer, mask)
 
     def _segments(self, words: int, random: np.random.Generator) -> list[tuple[int, int]]:
-        """Begin and end of each segment that the second copy hides, in order."""
         lengths = _shares(round(self.second * words), self.segments)
         # The words that stay are dealt out before, between and after the segments: one at least between two.
         free = words - sum(lengths) - (self.segments - 1)
@@ -105,7 +96,6 @@ class Masking:
 
 
 def _shares(total: int, parts: int) -> list[int]:
-    """A number as a sum of integers as equal as possible, larger ones first."""
     least, more = divmod(total, parts)
     return [least + (part < more) for part in range(parts)]
 

@@ -43,10 +43,7 @@ def data_set(word: str) -> DataSet:
 
 
 def data_split(word: str, split: str) -> tuple[DataSet, str]:
-    """A data set and the split that its word names, such as `stsb_dev`, else `split`.
-
-    Of a data set that is not divided it is `train`. A ValueError also if it has no such split.
-    """
+    """A data set and the split that its word names, such as `stsb_dev`, else `split`, or its only one."""
     match = _SPLIT.fullmatch(word)
     name, split = (match[1], match[2]) if match else (word, "train" if word in _UNDIVIDED else split)
     dataset = data_set(name)
@@ -56,7 +53,6 @@ def data_split(word: str, split: str) -> tuple[DataSet, str]:
 
 
 def _is_complete(name: str) -> bool:
-    """Whether a data set's name is enough, and the package that it is of can be loaded."""
     try:
         return not _required(name)
     except family.Unloadable:
@@ -64,7 +60,6 @@ def _is_complete(name: str) -> bool:
 
 
 def _required(name: str) -> list[str]:
-    """The options of a data set that have no default."""
     parameters = inspect.signature(family.find("dataset", name)).parameters.values()
     return [item.name for item in parameters if item.default is inspect.Parameter.empty]
 

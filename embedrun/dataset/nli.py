@@ -1,7 +1,6 @@
 """SNLI and MultiNLI for training: labelled pairs, with scores of teachers too, or triplets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -41,9 +40,8 @@ class Nli(OfStore):
     neutral out, which is the default here; triplets are in the form of SimCSE's supervised training file.
 
     Pairs come from `nli/<source>_train.jsonl.gz`, the whole training split, where the store has it, else from
-    `nli/<source>_train_sample.jsonl.gz`; `files` says which. Triplets come from `nli/triples.jsonl.gz`, their
-    neutral hypotheses from the pairs: of each premise the first in file order. With or without these, rows,
-    anchors and positives are the same.
+    `nli/<source>_train_sample.jsonl.gz`. Triplets come from `nli/triples.jsonl.gz`, their neutral hypotheses
+    from the pairs: of each premise the first in file order.
 
     Args:
         form: `pair` has the targets `score` and `label`, `triplet` has none.
@@ -56,10 +54,6 @@ class Nli(OfStore):
             behind the contradiction, `negative_1`; `hard_negatives` is 1 and the text empty where a premise
             has none. `drawn`: half of those that there are, drawn once, stand in place of the contradiction.
             null: nothing.
-
-    Raises:
-        ValueError: if nothing is chosen, a kept label has no score, a triplet is given labels or scores, or
-            pairs are given `neutral`.
     """
 
     name = "nli"
@@ -144,7 +138,8 @@ class Nli(OfStore):
         texts = {view: [typed[field][row] for row in chosen] for view, field in fields.items()}
         targets = {}
         if self._neutral is not None:
-            first = _first_neutral(files[1:], store)
+            rows = reversed(_labelled(files[1:], store))  # the first in file order is the one that stays
+            first = {premise: text for premise, text, value in rows if LABELS[value] == "neutral"}
             neutral = [first.get(premise, "") for premise in texts["left"]]
             negative = texts.pop("negative")
             if self._neutral == "drawn":
@@ -157,17 +152,7 @@ class Nli(OfStore):
         return Rows(name=self.name, split=split, form=self.form, texts=texts, targets=targets)
 
 
-def _first_neutral(files: list[str], store: Store) -> dict[str, str]:
-    """The first neutral hypothesis, in file order, of each premise that has one."""
-    first: dict[str, str] = {}
-    for premise, hypothesis, value in _labelled(files, store):
-        if LABELS[value] == "neutral":
-            first.setdefault(premise, hypothesis)
-    return first
-
-
 def _labelled(files: list[str], store: Store) -> list[tuple[str, str, int]]:
-    """Premise, hypothesis and label of every row of some files."""
     return [row for file in files for row in zip(*store.typed(file, _PAIR).values(), strict=True)]
 
 
@@ -202,17 +187,10 @@ class NliScored(OfStore):
 _SHARES = tuple(share / 10 for share in range(1, 10))
 
 
-@dataclass(frozen=True)
-class Merged:
-    """A whole annotation, without its texts."""
-
-    label: np.ndarray  # (rows,): 0 entailment, 1 neutral, 2 contradiction
-    score: np.ndarray  # (rows,): mean cosine of the teachers
-
-    def groups(self) -> dict[str, np.ndarray]:
-        """The scores by the name of their label; a label without rows is left out."""
-        groups = {name: self.score[self.label == code] for code, name in enumerate(LABELS)}
-        return {name: scores for name, scores in groups.items() if len(scores)}
+def grouped(label: np.ndarray, score: np.ndarray) -> dict[str, np.ndarray]:
+    """Scores by the name of their label, ``(rows,)`` each; a label without rows is left out."""
+    groups = {name: score[label == code] for code, name in enumerate(LABELS)}
+    return {name: scores for name, scores in groups.items() if len(scores)}
 
 
 def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, Plain]:

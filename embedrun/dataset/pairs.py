@@ -98,12 +98,7 @@ class Source:
         return expanded(self.own_files[split])
 
     def files(self, split: str, kinds: Sequence[str]) -> list[Path]:
-        """The files of a split, in order; downloaded where they are not in the hub's cache.
-
-        Raises:
-            ConfigError: if there is no such config or split of the hub.
-            DataError: as `hub.files_of`.
-        """
+        """The files of a split, in order; downloaded where they are not in the hub's cache."""
         place = self.place(split)
         if place is not None:
             return _shards(place, kinds) if place.is_dir() else [place]
@@ -118,7 +113,6 @@ class Source:
 
 
 def _shards(folder: Path, kinds: Sequence[str]) -> list[Path]:
-    """The shards of a folder by name: files of those kinds that do not begin with `.` or `_`."""
     files = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "_"))]
     return sorted((path for path in files if kind(path) in kinds), key=lambda path: path.name)
 
@@ -151,10 +145,7 @@ class Layout:
 
 
 def layout(owner: str, option: str, form: str, columns: Mapping[str, str] | None) -> Layout:
-    """The layout of a map of columns; None for our own names, of pairs with `score`.
-
-    A ValueError for a map that cannot be meant: an unknown or absent name, or a column that is used twice.
-    """
+    """The layout of a map of columns; None for our own names, of pairs with `score`."""
     try:
         required = list(views_of_form(form, columns or ()).values())
     except ValueError as fault:
@@ -175,8 +166,7 @@ class OfUser:
     """What pairs, texts and triplets of a user share.
 
     `train` is the layout of what `path` names, `held_out` that of dev and test files of their own; `accepted`
-    are the splits that `splits` may name. A ValueError has every fault of options that cannot be meant
-    together.
+    are the splits that `splits` may name.
     """
 
     name: str
@@ -209,24 +199,15 @@ class OfUser:
         if place is None or (place.is_dir() and _shards(place, kinds)):
             return []
         option = "dataset.path" if split in self._source.from_path else f"dataset.{split}"
-        accepted = f"{', '.join(kinds)}, those of text also with .gz"
-        if place.is_dir():
-            return [f"{option}: the folder {str(place)!r} holds no file that ends in {accepted}"]
-        if kind(place) not in kinds:
+        if place.is_dir() or kind(place) not in kinds:
+            accepted = f"{', '.join(kinds)}, those of text also with .gz"
             return [f"{option}: {str(place)!r} must end in {accepted}, or be a folder of such files"]
-        if not place.is_file():
-            where = place.absolute().parent
-            return [f"{option}: no file {str(place)!r}{neighbour(place)} (looked in {where})"]
-        return []
+        where = place.absolute().parent
+        missing = f"{option}: no file {str(place)!r}{neighbour(place)} (looked in {where})"
+        return [] if place.is_file() else [missing]
 
     def read(self, split: str, store: Store) -> Rows:
-        """The rows of the split, in file order; those that are held out are `ranked`.
-
-        Raises:
-            DataError: if a file cannot be read, no row is left, one file cannot be divided as asked, or a row
-                is faulty and must not be: the first 20 faults, and how many more there are.
-            ConfigError: if the data set of the hub has no such config or split.
-        """
+        """The rows of the split, in file order; those that are held out are `ranked`."""
         if split not in self.splits:
             raise ValueError(f"{self.name}: no split {split!r}; give dataset.{split}=FILE")
         if problems := self.problems(split, store):
@@ -287,7 +268,6 @@ class OfUser:
 
 
 def _skipped(faults: LineFaults) -> list[Skipped]:
-    """One entry a row; further faults of the row are appended to its reason."""
     rows = []
     for row, group in groupby(faults.ordered(), key=lambda fault: fault.row):
         first, *others = group
@@ -299,8 +279,7 @@ def _skipped(faults: LineFaults) -> list[Skipped]:
 class Pairs(OfUser):
     """Sentence pairs with a score, an NLI label, both, or neither: then each is a text and its positive.
 
-    Every row is held against the rules below. By default a file with a faulty row is refused, and the message
-    names file, line, column and reason of the first 20.
+    Every row is held against these rules:
 
     - `text1`, `text2`: not empty.
     - `score`: a finite number on any scale, or on that of `score_range`; higher is more similar.
@@ -327,10 +306,6 @@ class Pairs(OfUser):
             `split_seed`. null: all of it is train.
         split_by: `group` keeps rows together that share a text, directly or through others; `row` does not.
         split_seed: not the seed of the run, so that runs of several seeds have the same rows.
-
-    Raises:
-        ValueError: if the map has an unknown name, lacks a text, or uses a column twice, or options cannot be
-            meant together.
     """
 
     name = "pairs"
@@ -392,10 +367,6 @@ class Texts(OfUser):
         splits: `{train: NAME}`, the hub's split that is trained on; null for `train`.
         masking: options of :class:`~embedrun.dataset.masking.Masking`, `{}` for its defaults: the rows have
             the views masked_once and masked_twice, and the target `maskable`. null: they have not.
-
-    Raises:
-        ValueError: if a map has an unknown name, lacks one, or uses a column twice, or if `masking` has an
-            unknown option or one out of range.
     """
 
     name = "texts"
@@ -455,9 +426,6 @@ class Triplets(OfUser):
             `split_seed`, those that are held out scored as with `splits`. null: all of it is train.
         split_by: `group` keeps rows together that share a text, directly or through others; `row` does not.
         split_seed: not the seed of the run, so that runs of several seeds have the same rows.
-
-    Raises:
-        ValueError: if a map has an unknown name, lacks one, uses a column twice, or leaves a number out.
     """
 
     name = "triplets"

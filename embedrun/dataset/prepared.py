@@ -21,9 +21,8 @@ def prepared(paths: Sequence[Path], key: Plain, read: Callable[[], Iterable[Rows
     """The rows of files, read where they are not kept.
 
     What is kept is a table of the distinct texts, and for each row the places of its texts in it and its
-    targets. The names of the files may differ from those that they had then; `key` is what decides the rows
-    beside their bytes: name, split and form, the map of columns, the rules. `read` gives rows part after
-    part, without subsets; where it raises, nothing is kept. `what` they are is for the messages.
+    targets. `key` is what decides the rows beside the bytes of the files: name, split and form, the map of
+    columns, the rules. `read` gives rows part after part, without subsets.
     """
     files = [[kind(path), path.suffix.lower() == ".gz", sha256(path)] for path in paths]
     names = [str(path) for path in paths]
@@ -42,7 +41,6 @@ def mapped_if_large(paths: Sequence[Path], key: Plain, read: Callable[[], Rows])
 
 
 def _write(folder: Path, parts: Iterable[Rows], names: Sequence[str]) -> None:
-    """Write texts, numbers and notes of rows, part after part; at least one part there is."""
     import pyarrow as pa
 
     texts, skipped = [], []

@@ -1,12 +1,9 @@
-"""Published data sets of the store: graded pairs, captions, issues, sentences, transfer tasks.
-
-A split is one file, whose columns become those of rows.
-"""
+"""Published data sets of the store: graded pairs, captions, issues, sentences, transfer tasks."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +22,6 @@ from embedrun.store.fill import mark
 
 _DTYPES = {"score": np.float64}  # of a target; the others are int64
 Values = Mapping[str, tuple[str, Rule]]
-BINARY: Values = {"score": ("label", partial(category, classes=2))}
 
 
 class OfStore:
@@ -102,11 +98,10 @@ def scored(low: float, high: float) -> dict[str, tuple[str, Rule]]:
 def require_published(store: Store, file: str, rows: int, labels: Sequence[object] = ()) -> None:
     """Hold the rows and the labels, if any, of a JSON Lines file against the numbers of `conf/hub.yaml`.
 
-    `embedrun data check` does so too, but nobody has to call it, and a part of a test set gives other scores
-    under the same name: with 20 of SUBJ's 5,000 subjective sentences, as in a copy that was long in use, a
-    classifier that always predicts the other class has an accuracy of 99.6.
+    A part of a test set gives other scores under the same name: with 20 of SUBJ's 5,000 subjective sentences,
+    as in a copy that was long in use, always predicting the other class has an accuracy of 99.6.
     """
-    catalogue, path = _catalogue(), store.path(file)
+    catalogue, path = Catalogue.read(), store.path(file)
     known = catalogue.files.get(file, StoreFile())
     problems = published_problems(path, known, rows, {"label": labels} if labels else {}, first=1)
     if known.rows not in (None, rows):
@@ -116,11 +111,6 @@ def require_published(store: Store, file: str, rows: int, labels: Sequence[objec
         )
     if problems:
         raise DataError(problems)
-
-
-@cache
-def _catalogue() -> Catalogue:
-    return Catalogue.read()
 
 
 class Stsb(OfStore):
@@ -179,7 +169,7 @@ class _Binary(OfStore):
     same gold rank, that correlation stays below 1 for every model whose cosines differ within a label.
     """
 
-    values = BINARY
+    values: Values = MappingProxyType({"score": ("label", partial(category, classes=2))})
     is_whole = True
 
 
@@ -307,9 +297,6 @@ class Captions(OfStore):
     Args:
         set: which.
         split_of: whose division of Flickr30k; the others have no second one.
-
-    Raises:
-        ValueError: if there is no such set or no such division of it.
     """
 
     form = "text"
@@ -382,14 +369,10 @@ class Wiki1m(OfStore):
     Source: the million sentences that Gao et al. 2021 (SimCSE), doi:10.18653/v1/2021.emnlp-main.552, drew
     from English Wikipedia; ArcCSE and RankCSE train on them. The sample, `wiki/wiki_sentences.txt.gz`,
     mixes some of these with other sentences of Wikipedia, among them contexts of QNLI's dev and test splits.
-    `files` says which of the two is read.
 
     Args:
         masking: options of :class:`~embedrun.dataset.masking.Masking`, `{}` for its defaults: the rows have
             the views masked_once and masked_twice, and the target `maskable`. null: they have not.
-
-    Raises:
-        ValueError: if `masking` has an unknown option or one out of range.
     """
 
     name = "wiki1m"
@@ -413,15 +396,7 @@ class Wiki1m(OfStore):
 
 
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
-_SPLITS = {
-    "mr": ("train",),
-    "cr": ("train",),
-    "subj": ("train",),
-    "mpqa": ("train",),
-    "sst2": ("train", "dev", "test"),
-    "trec": ("train", "test"),
-    "mrpc": ("train", "test"),
-}
+_SPLITS = {"sst2": ("train", "dev", "test"), "trec": ("train", "test"), "mrpc": ("train", "test")}
 _CLASSES = {"trec": 6}  # the others have two
 _MAY_BE_EMPTY = ("cr", "mpqa")  # four texts and three, as SentEval gives them out; its counts include them
 
@@ -458,7 +433,7 @@ class Senteval(OfStore):
     def __init__(self, *, task: TaskName) -> None:
         self.name = task
         self.form = "pair" if task == "mrpc" else "text"
-        self.splits = _SPLITS[task]
+        self.splits = _SPLITS.get(task, ("train",))
         self.fields = ("sentence1", "sentence2") if task == "mrpc" else ("text",)
         self.text = any_text if task in _MAY_BE_EMPTY else sentence
         self.values = {"category": ("label", partial(category, classes=_CLASSES.get(task, 2)))}

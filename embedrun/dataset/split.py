@@ -46,17 +46,8 @@ def divide(
     after the other; a group on a border goes where most of it is, so that none of them moves a border by more
     than half a hundredth. The large ones are in train more often than by chance.
 
-    Args:
-        index: the place of each text among the distinct ones, ``(rows, views)``, whole numbers from 0.
-        shares: of all rows by split, as `share_problems` wants them, in any order.
-        by: ``row`` divides the rows whatever they share; a text may then be in two splits.
-
-    Returns:
-        Row numbers by split, in the order of `SPLITS`, each ``(rows of the split,)``, int64 and sorted.
-
-    Raises:
-        DataError: if a split would be empty, or a share be missed by more than two percentage points and
-            more than one row.
+    `index` is the place of each text among the distinct ones, ``(rows, views)``. Gives row numbers by split,
+    in the order of `SPLITS`, each ``(rows of the split,)``, int64 and sorted.
     """
     rows = len(index)
     names = [name for name in SPLITS if name in shares]
@@ -176,11 +167,7 @@ def is_ranked(form: str, targets: Collection[str]) -> bool:
 
 
 def ranked(rows: Rows) -> Rows:
-    """Rows as pairs with a score, which an encoder is held against.
-
-    A label stands for a score of 1 (entailment), 0.5 (neutral) or 0; of a triplet the anchor with its
-    positive has score 1, with each negative 0.
-    """
+    """Rows as pairs with a score: 1, 0.5, 0 by label; of a triplet 1 with the positive, 0 with negatives."""
     if "score" in rows.targets:
         return rows
     if "label" in rows.targets:

@@ -172,7 +172,6 @@ def _draw_count(rng: Generator) -> str:
 
 
 def _generalise(rng: Generator, scene: Scene) -> Scene:
-    """Up to three times, a slot takes its broader meaning or, if it may, says nothing."""
     for _ in range(_pick(rng, (1, 2, 3))):
         choices = [(slot, BROADER_OF[value]) for slot, value in scene.items() if value in BROADER_OF]
         choices += [(slot, None) for slot in OPTIONAL_SLOTS if scene[slot] is not None]
@@ -182,7 +181,6 @@ def _generalise(rng: Generator, scene: Scene) -> Scene:
 
 
 def _swap(rng: Generator, scene: Scene) -> Scene:
-    """Agent and patient change roles; in half of the cases with their numbers."""
     swapped = {**scene, "agent": scene["patient"], "patient": scene["agent"]}
     if _chance(rng, 0.5):
         return swapped
@@ -190,7 +188,6 @@ def _swap(rng: Generator, scene: Scene) -> Scene:
 
 
 def _alter(rng: Generator, scene: Scene) -> Scene:
-    """One to four filled slots, all different, take another value."""
     slots = [slot for slot in SLOTS if scene[slot] is not None]
     for _ in range(_pick(rng, (1, 2, 3, 4))):
         slot = slots.pop(_pick(rng, range(len(slots))))
@@ -316,9 +313,6 @@ class Toy:
         dev_rows: number of dev pairs, likewise.
         test_rows: number of test pairs, likewise.
         seed: of everything drawn, >= 0.
-
-    Raises:
-        ValueError: if a number is out of its range.
     """
 
     name = "toy"
@@ -335,8 +329,8 @@ class Toy:
         seed: int = 0,
     ) -> None:
         # The order matters: a split draws around the texts of those before it, and so depends on them.
-        self._sizes = {"test": test_rows, "dev": dev_rows, "train": train_rows}
-        for split, rows in self._sizes.items():
+        self.made = {"test": test_rows, "dev": dev_rows, "train": train_rows}
+        for split, rows in self.made.items():
             if not 0 < rows <= MOST:
                 raise ValueError(f"Toy: {split}_rows must be from 1 to {MOST}, got {rows}")
         if seed < 0:
@@ -344,11 +338,6 @@ class Toy:
         self.form = form
         self.targets = ("score", "label") if form == "pair" else ()
         self._seed = seed
-
-    @property
-    def made(self) -> Mapping[str, int]:
-        """How many rows each split has, known before they are made."""
-        return self._sizes
 
     def problems(self, split: str, store: Store | None = None) -> list[str]:
         """Never any: the rows are generated."""
@@ -359,7 +348,7 @@ class Toy:
         if split not in self.splits:
             raise ValueError(f"Toy: no split {split!r} (there are: {', '.join(self.splits)})")
         form = self.form if split == "train" else "pair"
-        sizes = list(self._sizes.values())[: list(self._sizes).index(split) + 1]
+        sizes = list(self.made.values())[: list(self.made).index(split) + 1]
         statements, texts = _drawn(self._seed, tuple(sizes), form)
         targets = {}
         if form == "pair":
@@ -374,10 +363,7 @@ class Toy:
 def _drawn(
     seed: int, sizes: tuple[int, ...], form: str
 ) -> tuple[list[tuple[Statement, ...]], list[tuple[str, ...]]]:
-    """Statements and texts, in view order, of each row of the last split of these sizes.
-
-    The splits before it are pairs. The texts of a row differ, and none is in a split before.
-    """
+    """Statements and texts of each row of the last split; its texts differ, and none is in a split before."""
     taken: set[str] = set()
     for count in range(1, len(sizes)):
         taken.update(*_drawn(seed, sizes[:count], "pair")[1])

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from embedrun.evaluation.intervals import mean_interval
+from embedrun.evaluation.intervals import interval, mean_draws
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source
 from embedrun.rows import Rows
 
@@ -129,9 +129,6 @@ class Geometry:
         saturated_from: where the saturation zone of ``|cosine|`` starts, > 0 and < 1.
         related: sentences of the map of dropout samples (ArcCSE Figure 1), 2 to 6; null: three of ours.
         dropout_samples: of each of them, at least 2; 0: no map.
-
-    Raises:
-        ValueError: if an option is out of its range.
     """
 
     by_row = True
@@ -192,7 +189,7 @@ class Geometry:
             scores | both,
             f"{suite}/alignment",
             {f"{suite}_stsb": columns} if len(gold) else {},
-            {key: mean_interval(values) for key, values in means.items() if len(values)},
+            {key: interval(mean_draws(values)) for key, values in means.items() if len(values)},
             notes={
                 "sentences": len(units),
                 "positive_pairs": int(positive.sum()),

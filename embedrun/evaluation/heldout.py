@@ -16,9 +16,6 @@ class Heldout:
     Args:
         split: which split.
         interval_draws: resamples behind the 95 % interval; 0 for no interval.
-
-    Raises:
-        ValueError: if there are too few resamples.
     """
 
     by_row = True

@@ -34,9 +34,6 @@ def resamples(rows: int, draws: int, seed: int | Sequence[int]) -> Iterator[np.n
 
     The same three arguments always give the same indices, so two models can be scored on the same rows.
     `seed` is one number, or several that seed the generator together.
-
-    Raises:
-        ValueError: if `rows` or `draws` is not positive.
     """
     if rows < 1 or draws < 1:
         raise ValueError(f"bootstrap: needs at least one row and one draw, got {rows} and {draws}")
@@ -65,9 +62,6 @@ def spearman_draws(
     in the *g*-th smallest of these, their average rank is :math:`\sum_{h \le g} c_h - (c_g - 1) / 2`. The
     result is exact, ties included. NaN where it is undefined: one side of a resample is constant, or any
     value is NaN. Both sides may have any scale; `seed` as in `resamples`.
-
-    Raises:
-        ValueError: if the two differ in length or are empty.
     """
     if len(predicted) != len(gold):
         raise ValueError(
@@ -118,13 +112,6 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
         return math.nan, math.nan
     low, high = np.percentile(defined, [2.5, 97.5])
     return float(low), float(high)
-
-
-def mean_interval(values: np.ndarray) -> tuple[float, float]:
-    """The ends of the 95 % interval of a mean, in the unit of the values; NaN where there are none."""
-    if len(values) == 0:
-        return math.nan, math.nan
-    return interval(mean_draws(values))
 
 
 _PERMUTED_BLOCK = 2**18  # rows at a time that do or do not change places, 2 MB
@@ -184,8 +171,6 @@ def ranks(values: np.ndarray) -> np.ndarray:
 # Correlation of scores with gold; share of classes equal to gold; rows right (1) or wrong (0) by themselves.
 Kind = Literal["correlation", "accuracy", "correct"]
 
-DRAWS = 1_000
-SWAPS = 10_000
 _ROUNDING = 1e-9  # a difference × 100 that is smaller by at most this counts as equal
 
 
@@ -206,9 +191,7 @@ class Comparison:
 def figure(kind: Kind, predicted: np.ndarray, gold: np.ndarray | None) -> float:
     """The score × 100 of one model: Spearman's correlation or an accuracy; NaN where undefined.
 
-    Args:
-        predicted: scores, classes, or 1 where it is right, ``(rows,)``.
-        gold: human scores or true classes, ``(rows,)``; None where a row is right by itself.
+    `predicted` and `gold` as in `differences`.
     """
     if kind != "correlation":
         return 100 * float(np.mean(predicted if kind == "correct" else predicted == gold))
@@ -245,8 +228,8 @@ def differences(
     b: Sequence[float] | np.ndarray,
     gold: Sequence[float] | np.ndarray | None,
     *,
-    draws: int = DRAWS,
-    swaps: int = SWAPS,
+    draws: int = 1000,
+    swaps: int = 10_000,
     seed: int | Sequence[int] = 0,
 ) -> Differences:
     """Draw differences of two models.
@@ -257,9 +240,6 @@ def differences(
         draws: resamples of the rows.
         swaps: times that predictions change places.
         seed: of the generators; differences that are averaged need one each.
-
-    Raises:
-        ValueError: if the columns differ in length, have no rows, or gold is missing.
     """
     base = [seed] if isinstance(seed, int) else list(seed)
     rows_seed, swaps_seed = [*base, 0], [*base, 1]

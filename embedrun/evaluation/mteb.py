@@ -62,11 +62,7 @@ def isolated() -> Iterator[None]:
 
 
 def package() -> Any:
-    """The mteb package; importing it takes seconds.
-
-    Raises:
-        ValueError: if it is not installed.
-    """
+    """The mteb package; importing it takes seconds."""
     try:
         with isolated():
             import mteb
@@ -120,11 +116,7 @@ class Choice:
 def by_name(
     names: Sequence[str], splits: Sequence[str] | None, languages: Sequence[str] | None
 ) -> list[Choice]:
-    """The named tasks, each once; arguments as the options of `Mteb`.
-
-    Raises:
-        ValueError: with every unknown name, split and language.
-    """
+    """The named tasks, each once; arguments as the options of `Mteb`."""
     mteb = package()
     kinds = [kind for kind in vars(mteb.tasks).values() if isinstance(kind, type)]
     known = {kind.metadata.name: kind for kind in kinds if issubclass(kind, mteb.AbsTask)}
@@ -147,11 +139,7 @@ def by_name(
 
 
 def by_benchmark(name: str) -> tuple[str, list[Choice]]:
-    """The full name of a benchmark, and its tasks in its order; the name may be one of its aliases in mteb.
-
-    Raises:
-        ValueError: if there is none of that name, or it holds what embedrun cannot score.
-    """
+    """The full name of a benchmark, or of one of its aliases in mteb, and its tasks in its order."""
     mteb = package()
     with isolated():
         try:
@@ -180,9 +168,6 @@ def load(task: Any, folder: Path | None) -> Plain:
     `folder` has one folder for each task in the layout of the hub; None: datasets reads its cache or the hub.
     Returns what was read: `dataset` and `revision` as mteb pins them, and for a copy, whose revision cannot
     be known, the `sha256` of its files instead of the revision.
-
-    Raises:
-        DataError: if it is not there or cannot be read.
     """
     if problems := unavailable([task], folder):
         raise DataError(problems)
@@ -355,11 +340,7 @@ class OneTask:
             return unavailable([choice.task() for choice in self._scored], self._folder)
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
-        """The score of the task, NaN if the vectors are not finite; arguments as in `Mteb`.
-
-        Raises:
-            DataError: if its data is missing or cannot be read.
-        """
+        """The score of the task, NaN if the vectors are not finite; arguments as in `Mteb`."""
         choice = self.choice
         notes = {"category": choice.category, "metric": choice.metric, "mteb": version("mteb")}
         with isolated():
@@ -451,9 +432,6 @@ class Mteb:
             `{text}` is a template, any other is put before the text.
         splits: of `tasks`; null for `test` where a task has it, else all that mteb scores.
         languages: of `tasks`, ISO 639-3 (`eng`); null for all that a task has.
-
-    Raises:
-        ValueError: if the package is missing, or does not know a name.
     """
 
     def __init__(
@@ -499,9 +477,6 @@ class Mteb:
 
         `rows` is empty; `encode` is called with up to 8,192 texts at a time; `progress` is not called, as
         encoding, which takes the time, shows its own.
-
-        Raises:
-            DataError: if data is missing or cannot be read.
         """
         if problems := self.problems():
             raise DataError(problems)

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 import torch
 
-from embedrun.evaluation.intervals import mean_interval
-from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined
+from embedrun.evaluation.intervals import interval, mean_draws
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined, with_only
 from embedrun.rows import Rows
 
 Similarity = Literal["cosine", "dot"]
@@ -113,9 +113,6 @@ class Retrieval:
         similarity: `cosine`, the inner product of vectors of unit length, or `dot`, of the vectors as
             they are; the same for an encoder that gives unit length.
         recall_at: every *k*, > 0; may be empty.
-
-    Raises:
-        ValueError: if there is no set, one lacks the split, or a *k* is not positive.
     """
 
     def __init__(
@@ -147,12 +144,7 @@ class Retrieval:
 
     def parts(self) -> dict[str, "Retrieval"]:
         """One task for each set."""
-        return {
-            name: Retrieval(
-                sets=[name], split=self.split, similarity=self.similarity, recall_at=self.recall_at
-            )
-            for name in self.sets
-        }
+        return {name: with_only(self, sets=[name]) for name in self.sets}
 
     def total(self, found: Mapping[str, Scores]) -> Scores:
         """The main score: the strict accuracy of the first set. There is no average."""
@@ -188,7 +180,7 @@ class Retrieval:
         values["mrr"] = 1 / first  # (images,)
         intervals = {}
         for metric, own in values.items():
-            low, high = mean_interval(own)
+            low, high = interval(mean_draws(own))
             intervals[f"{prefix}/{metric}"] = (100 * low, 100 * high)
         columns = {"correct": correct.tolist(), "rank": first.tolist(), "query": queries.tolist()}
         return Scores(

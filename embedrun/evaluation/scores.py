@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -69,7 +70,8 @@ class Task(Protocol):
     `parts`, tasks by name whose sources are among its own, and `total`, the averages over what its parts
     found, by the same names, and the main score; a part is kept as soon as it is scored. A task with
     `unscaled = True` gets pooled vectors, also from a model that scales its vectors. A task that brings rows
-    of its own may have `problems`: why they cannot be had. :class:`Sampled` has a map of dropout samples.
+    of its own may have `problems`: why they cannot be had. One with `dropout_samples` above 0, of each of
+    the sentences `related`, gets a map of them.
     """
 
     def sources(self) -> Mapping[str, Source]:
@@ -78,21 +80,6 @@ class Task(Protocol):
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Score a model that is known by `encode` alone."""
-        ...
-
-
-@runtime_checkable
-class Sampled(Protocol):
-    """A task that shows what dropout does to some sentences."""
-
-    @property
-    def dropout_samples(self) -> int:
-        """Of each of them; 0: no map."""
-        ...
-
-    @property
-    def related(self) -> list[str]:
-        """The sentences."""
         ...
 
 
@@ -171,7 +158,6 @@ def _shown(every: list[Scores]) -> tuple[str, ...]:
 
 
 def _only(found: Scores, *, clean: bool) -> Scores:
-    """The scores on the clean rows under the names of the others, or the others."""
     chosen = {key: value for key, value in found.scores.items() if key.endswith(SUFFIX) == clean}
     if not clean:
         return replace(found, scores=chosen)
@@ -180,7 +166,14 @@ def _only(found: Scores, *, clean: bool) -> Scores:
     )
 
 
-Keep = Callable[[str, str, Scores], None]
+T = TypeVar("T")
+
+
+def with_only(task: T, **options: object) -> T:
+    """The same task with these options in place of its own."""
+    part = copy(task)
+    vars(part).update(options)
+    return part
 
 
 def score_all(
@@ -190,7 +183,7 @@ def score_all(
     clean: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     *,
     done: Mapping[str, Mapping[str, Scores]] | None = None,
-    keep: Keep | None = None,
+    keep: Callable[[str, str, Scores], None] | None = None,
     watch: Callable[[str], AbstractContextManager[Progress]] | None = None,
     scale: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Scores]:
@@ -256,9 +249,6 @@ def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np
 
     Returns NaN where it is undefined: fewer than two values, or one side constant. Callers report
     that as missing, never as 0 and never as a best score. Both sides may have any scale.
-
-    Raises:
-        ValueError: if the two differ in length.
     """
     if _undefined("spearman", predicted, gold):
         return math.nan
@@ -268,16 +258,15 @@ def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np
 
 
 def pearson(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.ndarray) -> float:
-    """Pearson's correlation in [-1, 1], in float64; NaN where it is undefined, as for `spearman`.
-
-    Raises:
-        ValueError: if the two differ in length.
-    """
+    """Pearson's correlation in [-1, 1], in float64; NaN where it is undefined, as for `spearman`."""
     if _undefined("pearson", predicted, gold):
         return math.nan
     left, right = (np.asarray(side, dtype=np.float64) for side in (predicted, gold))  # (pairs,) each
     left, right = left - left.mean(), right - right.mean()
     return float(left @ right / math.sqrt(float(left @ left) * float(right @ right)))
+
+
+METRICS = {"spearman": spearman, "pearson": pearson}
 
 
 def _undefined(

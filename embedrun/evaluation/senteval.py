@@ -11,14 +11,13 @@ from embedrun.errors import install_extra
 from embedrun.evaluation.classifier import Method, examples, validate
 from embedrun.evaluation.classifier.convex import Convex
 from embedrun.evaluation.intervals import interval, mean_draws
-from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined, unheard
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined, unheard, with_only
 from embedrun.rows import Rows
 
 TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 Protocol = Literal["paper", "fast"]
 _SPLITS = {"sst2": ("train", "dev", "test"), "trec": ("train", "test"), "mrpc": ("train", "test")}
-_ONE_FILE = ("train",)  # of the others
 
 
 class Senteval:
@@ -59,10 +58,6 @@ class Senteval:
         protocol: `paper`, that of published results, or `fast`, for use during research.
         seeds: of the classifiers' weights and minibatches, and of the folds of TREC and MRPC; 1111 in
             published scores. `fast` ignores them.
-
-    Raises:
-        ValueError: if numba is missing for `paper`, there is no task or no seed, a seed is negative or too
-            large, or `fast` has several.
     """
 
     unscaled = True
@@ -108,7 +103,7 @@ class Senteval:
 
     def parts(self) -> dict[str, "Senteval"]:
         """One task each."""
-        return {task: Senteval(tasks=[task], protocol=self.protocol, seeds=self.seeds) for task in self.tasks}
+        return {task: with_only(self, tasks=[task]) for task in self.tasks}
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Scores, intervals, and the class that each scored row was given.
@@ -149,11 +144,7 @@ class Senteval:
             undefined = [math.nan] * len(self.seeds)
             return Scores(self._scores(task, undefined, undefined, undefined), main, shown=self._shown(task))
         outcomes = [
-            validate(
-                self._classifier(seed),
-                splits,
-                _counted(progress, index, len(self.seeds)),
-            )
+            validate(self._classifier(seed), splits, _counted(progress, index, len(self.seeds)))
             for index, seed in enumerate(self.seeds)
         ]
         scored = splits[-1]
@@ -180,7 +171,6 @@ class Senteval:
     def _scores(
         self, task: TaskName, test: list[float], dev: list[float], paraphrases: list[float]
     ) -> dict[str, float]:
-        """The scores of one task from those of each seed."""
         scores = self._summary(f"senteval/{task}", test)
         if task == "mrpc":
             scores[f"senteval/mrpc/f1_{self.protocol}"] = float(np.mean(paraphrases))
@@ -188,7 +178,6 @@ class Senteval:
         return scores
 
     def _summary(self, prefix: str, each: list[float]) -> dict[str, float]:
-        """Mean accuracy and, of several seeds, standard deviation and the accuracy of each."""
         scores = {f"{prefix}/{self._metric}": float(np.mean(each))}
         if len(each) > 1:
             scores[f"{prefix}/{self._metric}_std"] = float(np.std(each, ddof=1))
@@ -196,17 +185,14 @@ class Senteval:
         return scores
 
     def _file(self, task: str) -> str:
-        """The name of a task's prediction file; a run may have both protocols."""
         return f"senteval_{task}" if self.protocol == "paper" else f"senteval_fast_{task}"
 
     def _by_seed(self) -> list[str]:
-        """The metric of each seed."""
         if len(self.seeds) == 1:
             return [self._metric]
         return [f"{self._metric}_seed{seed}" for seed in self.seeds]
 
     def _shown(self, task: str) -> tuple[str, ...]:
-        """The keys of a task, or `avg`, that the printed table shows."""
         several = [f"senteval/{task}/{self._metric}_std"] if len(self.seeds) > 1 else []
         paraphrases = [f"senteval/mrpc/f1_{self.protocol}"] if task == "mrpc" else []
         return (f"senteval/{task}/{self._metric}", *several, *paraphrases)
@@ -223,7 +209,7 @@ def f1(gold: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def _splits(task: str) -> tuple[str, ...]:
-    return _SPLITS.get(task, _ONE_FILE)
+    return _SPLITS.get(task, ("train",))
 
 
 def _key(task: str, split: str) -> str:
@@ -231,7 +217,6 @@ def _key(task: str, split: str) -> str:
 
 
 def _counted(progress: Progress | None, index: int, seeds: int) -> Progress:
-    """The progress of one seed as a part of that of all."""
     if progress is None:
         return unheard
     return lambda done, every: progress(index * every + done, seeds * every)

@@ -1,13 +1,13 @@
 """Semantic textual similarity: cosine against human scores, on the seven sets of the papers."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from embedrun.evaluation.intervals import FEWEST, interval, spearman_draws
-from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines, joined, pearson, spearman
+from embedrun.evaluation.scores import METRICS, Encode, Progress, Scores, Source, cosines, joined, with_only
 from embedrun.rows import Rows
 
 SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -15,7 +15,6 @@ SetName = Literal["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
 Grouping = Literal["floor", "nearest"]  # of pairs by their gold score, in plots
-_METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {"spearman": spearman, "pearson": pearson}
 
 
 def aggregate(
@@ -31,7 +30,7 @@ def aggregate(
     unweighted mean of one correlation for each subset; or `wmean`, their mean weighted by their number of
     pairs, as BERT-flow and BERT-whitening report it. `subset` is empty for a set that has none.
     """
-    correlation = _METRICS[metric]
+    correlation = METRICS[metric]
     if how == "all" or not subset:
         return 100 * correlation(predicted, gold)
     each = by_subset(predicted, gold, subset, metric)
@@ -45,7 +44,7 @@ def by_subset(
     """The correlation × 100 of each subset, in order of first appearance; arguments as in `aggregate`."""
     names = np.array(subset)  # (pairs,)
     return {
-        name: 100 * _METRICS[metric](predicted[names == name], gold[names == name])
+        name: 100 * METRICS[metric](predicted[names == name], gold[names == name])
         for name in dict.fromkeys(subset)
     }
 
@@ -70,9 +69,6 @@ class Sts:
         interval_draws: resamples behind an interval; 0 for no interval.
         rating_groups: of the plot of cosines by gold score: pairs between two whole ratings (`floor`), or
             nearest to one.
-
-    Raises:
-        ValueError: if there is no set, aggregation or metric, or too few resamples.
     """
 
     by_row = True
@@ -107,17 +103,7 @@ class Sts:
 
     def parts(self) -> dict[str, "Sts"]:
         """One task for each set."""
-        return {
-            name: Sts(
-                sets=[name],
-                aggregation=self.aggregation,
-                metrics=self.metrics,
-                subsets=self.subsets,
-                interval_draws=self.interval_draws,
-                rating_groups=self.rating_groups,
-            )
-            for name in self.sets
-        }
+        return {name: with_only(self, sets=[name]) for name in self.sets}
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Scores and per-pair predictions; `rows` is by set. `progress` is not called; this takes no time."""
@@ -184,5 +170,4 @@ def _key(metric: str, how: str) -> str:
 
 
 def _yearly(name: str) -> bool:
-    """Whether a set is that of one SemEval year: `sts12` to `sts16`."""
     return name[3:].isdigit()

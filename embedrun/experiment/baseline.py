@@ -34,7 +34,6 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
 
     Args:
         options: of the tasks, and marks of the code of those from elsewhere, plain data.
-        kept: where the pieces of this scoring are stored, so that a killed run does not begin again.
         model: its name, for messages.
     """
 
@@ -58,7 +57,12 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
         if not made:
             say_and_log(f"{what} are those of an earlier run: model, rows and evaluation are the same")
         plain = json.loads((folder / _SCORES).read_text())
-    _warn([line for task in plain.values() for line in task["constant"]])
+    if sets := [line for task in plain.values() for line in task["constant"]]:
+        say_and_log(
+            f"warning: the untrained cosines are as good as constant ({'; '.join(sets)}), so their order is "
+            "mostly rounding, and a gain over their scores is no merit of the loss; choose another pooling, "
+            "or a model that is not cut"
+        )
     return {name: Scores(from_plain(task["scores"]), task["main"]) for name, task in plain.items()}
 
 
@@ -76,24 +80,13 @@ def constant(task: Scores) -> list[str]:
     ]
 
 
-def _warn(sets: list[str]) -> None:
-    if sets:
-        say_and_log(
-            f"warning: the untrained cosines are as good as constant ({'; '.join(sets)}), so their order is "
-            "mostly rounding, and a gain over their scores is no merit of the loss; choose another pooling, "
-            "or a model that is not cut"
-        )
-
-
 def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
     """Everything that decides the scores of an encoder, each by a word or a hash.
 
     The weights are those in memory, so that a head or a model from scratch counts with the seed that made
     it. Of the code, every file of this package counts, and with `options` that of a task from elsewhere; of
-    the machine, what rounds in other ways.
-
-    Returns:
-        None where that cannot be told: of a task that brings rows of its own, or a tokenizer without a file.
+    the machine, what rounds in other ways. None where that cannot be told: of a task that brings rows of its
+    own, or a tokenizer without a file.
     """
     tokens = reading(encoder.backbone, encoder.max_length, encoder.prompt)
     if tokens is None or not scorer.tasks or not all(task.sources() for task in scorer.tasks.values()):
@@ -142,7 +135,6 @@ def _weights(encoder: nn.Module) -> str:
 
 @cache
 def _package() -> str:
-    """A hash of the code of this package."""
     folder = Path(embedrun.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):

@@ -20,7 +20,7 @@ from embedrun.prompt import in_training, in_use
 from embedrun.rows import Rows, numbered_negatives
 from embedrun.training.feed import Feed, Teachers, order_of
 from embedrun.training.order import Draw, Order
-from embedrun.training.processes import Processes, compared
+from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper
 
 
@@ -35,12 +35,7 @@ class Built:
 
 
 def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -> Built:
-    """Everything that training needs, made in one order, so that a seed determines the run.
-
-    Raises:
-        ConfigError: if the backbone cannot be trained as the configuration says.
-        DataError: if a model cannot be loaded.
-    """
+    """Everything that training needs, made in one order, so that a seed determines the run."""
     config, losses = plan.config, plan.losses
     encoder = Encoder.build(
         config.backbone, config.pooling, seed=config.seed, vocabulary_texts=rows.sentences
@@ -68,13 +63,7 @@ def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -
         negatives=len(numbered_negatives(rows.texts)),
     ).to(compute.device)
     stepper = Stepper(
-        encoder,
-        mix,
-        compute,
-        config.training,
-        teachers=teachers,
-        taught=losses.taught,
-        processes=processes,
+        encoder, mix, compute, config.training, teachers=teachers, taught=losses.taught, processes=processes
     )
     # What a backbone cannot do should show before anything is scored.
     stepper.rehearse(feed.batch(Draw(0, 0, np.arange(min(max(2, processes.size), len(rows))))))
@@ -97,7 +86,10 @@ def announcement(
         + f", {compute.device.type} {compute.precision}, pooling {encoder.pooling.name}"
     ]
     if processes.size > 1:
-        lines.append(compared(training.batch_size, processes.size))
+        size = training.batch_size
+        lines.append(
+            f"{size:,} rows over {processes.size} processes, each anchor is compared with {size - 1:,} others"
+        )
     if training.distinct_texts or training.batch_tokens is not None:
         lines.append(f"{order.left_out(0):,} of {len(rows):,} rows fill no batch in the first epoch")
     if training.accumulate > 1:
@@ -114,7 +106,6 @@ def announcement(
 
 
 def _check_views(passes: Iterable[Pass], longest: int) -> None:
-    """Refuse a view of more tokens than a training text has."""
     most = max((way.max_length or 0 for way in passes), default=0)
     if most > longest:
         raise ConfigError(
@@ -124,8 +115,7 @@ def _check_views(passes: Iterable[Pass], longest: int) -> None:
 
 
 def _mask(rows: Rows, encoder: Encoder) -> str:
-    """The tokenizer's mask token, for masked copies; empty where nothing is masked."""
-    if rows.masked is None or not rows.masked.needs_token:
+    if rows.masked is None or rows.masked.kind == "delete":
         return ""
     token = encoder.backbone.tokenizer.mask_token
     if token is None:

@@ -18,10 +18,7 @@ from embedrun.runs.search import MODEL
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
 
-_KINDS = (
-    ("training", "in the training data"),
-    ("selection", "in the dev data, which selected the checkpoint"),
-)
+_KINDS = {"training": "training data", "selection": "dev data, which selected the checkpoint"}
 _COMMIT = re.compile(r"[0-9a-f]{40}")  # the mark of a folder is a SHA-256, of 64
 _CLEAN = "Scores whose names end in `_clean` leave them out."
 
@@ -66,17 +63,13 @@ def made_of(run: RunFiles) -> Plain:
 
 
 def _base_is_local(config: Plain, environment: Plain) -> bool | None:
-    """Whether the model that training started from was a folder, by the mark of it; None: not recorded.
-
-    A relative folder that is not there any more looks like an id of the hub, of which the mark is a commit.
-    """
+    # A relative folder that is not there any more looks like an id of the hub, of which the mark is a commit.
     name, revision = config["backbone"]["name"], config["backbone"].get("revision")
     mark = environment.get("data", {}).get(f"{MODEL}{name}" + ("" if revision is None else f"@{revision}"))
     return None if mark is None else not _COMMIT.fullmatch(mark.partition(" ")[0])
 
 
 def _hub_ids() -> dict[str, str]:
-    """The ids on the hub of the data sets that embedrun knows, by our names."""
     return {
         name: hubs[0].repo
         for name, known in Catalogue.read().data_sets.items()
@@ -131,12 +124,12 @@ def _contamination(data: Plain, *, staged: bool) -> list[str]:
     if not data:
         return []
     said = []
-    for kind, where in _KINDS:
+    for kind, where in _KINDS.items():
         for task, counts in data.get(kind, {}).get("tasks", {}).items():
             for unit, count in counts.items():
                 if unit != "rows" and count:
                     share = f"{count:,} of {counts['rows']:,} {unit} ({100 * count / counts['rows']:.1f} %)"
-                    said.append(f"`{task}`: {share} are also {where}.")
+                    said.append(f"`{task}`: {share} are also in the {where}.")
     rule = f"Two texts count as one by this rule: {data['rule']}."
     if staged:
         rule += " Data of stages before the last count only where `evaluation.contamination` names them."

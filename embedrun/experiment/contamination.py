@@ -18,12 +18,9 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Shared:
-    """What the rows of one evaluation set share with the training rows, bool, ``(rows,)`` each.
+    """Whether a pair, or a text, of each row of an evaluation set is a training one, bool, ``(rows,)`` each.
 
-    Args:
-        pairs: whether a pair of the row is a training pair.
-        sentences: whether a text of the row is a training text.
-        unit: what a row is: its pairs, or that sentence where it has one text.
+    `unit` is what a row is: its pairs, or that sentence where it has one text.
     """
 
     pairs: np.ndarray
@@ -97,10 +94,8 @@ def _add_seen(rows: Rows, wanted: set[str], pairs: set[Pair], sentences: set[str
 class Line:
     """The overlap of one evaluation set, or of one `subset` of it.
 
-    Args:
-        rows: all of them.
-        pairs: rows of which a pair is in the training rows; None where a row is one text and has none.
-        sentences: rows of which a single text is.
+    Of all `rows`, those of which a pair is in the training rows, None where a row is one text and has none,
+    and those of which a single text is.
     """
 
     name: str
@@ -162,7 +157,6 @@ def table(sets: Sequence[Sequence[Line]], *, subsets: bool = False) -> str:
 
 
 def _shown(count: int | None, rows: int) -> tuple[str, str]:
-    """A number of rows, and its percentage."""
     return ("-", "-") if count is None else (f"{count:,}", f"{100 * count / max(rows, 1):.1f}")
 
 
@@ -221,10 +215,7 @@ class Contamination:
         }
 
     def summary(self) -> str | None:
-        """The seen pairs and sentences of each task, as part of a sentence; None where there are none.
-
-        Such as `25.6 % of the test pairs of sts (4,825 of 18,850)`.
-        """
+        """Such as `25.6 % of the test pairs of sts (4,825 of 18,850)`, by task; None where none was seen."""
         said = []
         for task, sets in self._lines().items():
             for total in totals(sets):
@@ -252,7 +243,6 @@ class Contamination:
         return {"seen": seen, "tasks": tasks, "sets": every}
 
     def _lines(self) -> dict[str, list[list[Line]]]:
-        """What `lines` gives for each source, by task."""
         return {
             task: [lines(rows, self.shared[task][key]) for key, rows in sources.items()]
             for task, sources in self.scored.items()
@@ -260,20 +250,13 @@ class Contamination:
 
 
 def of_run(seen: Sequence[Rows], test: Scored, dev: Scored) -> tuple[Contamination, Contamination]:
-    """What a run's test and dev rows share with the seen rows, and the test rows with the dev rows.
-
-    `seen` are the training rows, the run's own and those that the model had seen before; the `dev` rows
-    select the checkpoint.
-    """
+    """What a run's test and dev rows share with the seen rows, and the test rows with the dev rows."""
     selecting = [rows for sources in dev.values() for rows in sources.values()]
     return Contamination.find(seen, {**test, **dev}), Contamination.find(selecting, test)
 
 
 def tell(folder: Path, training: Contamination, selection: Contamination | None = None) -> None:
-    """Write `contamination.json` into a run directory, and report seen rows, if any.
-
-    `selection` compares the test rows with the dev rows.
-    """
+    """Write `contamination.json` into a run directory, and report seen rows, if any."""
     tables = {"training": training} if selection is None else {"training": training, "selection": selection}
     data = {name: shared.data() for name, shared in tables.items()}
     write_atomically(folder / CONTAMINATION_FILE, to_json({"schema": 1, "rule": _RULE, **data}))

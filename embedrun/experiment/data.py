@@ -10,7 +10,7 @@ from pathlib import Path
 from embedrun.backbone.files import base_of, commit_of, locate
 from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
-from embedrun.dataset import DataSet, remark_on
+from embedrun.dataset import DataSet
 from embedrun.dataset.named import unreadable
 from embedrun.dataset.split import hold_out
 from embedrun.errors import ConfigError, DataError
@@ -50,10 +50,6 @@ def of_models(config: BackboneConfig, teachers: Sequence[TeacherConfig] | None) 
 
     Keys are ``model NAME``, with ``@REVISION`` appended where one is asked for. An adapter's value has that
     of its base appended.
-
-    Raises:
-        DataError: if there is no such model.
-        ConfigError: for a revision of a local folder.
     """
     return {
         f"{MODEL}{name}" + ("" if revision is None else f"@{revision}"): _of(locate(name, revision))
@@ -64,7 +60,6 @@ def of_models(config: BackboneConfig, teachers: Sequence[TeacherConfig] | None) 
 def _named(
     config: BackboneConfig, teachers: Sequence[TeacherConfig] | None
 ) -> dict[str, tuple[str, str | None]]:
-    """Name and revision of each model that has a name, by what begins a message of it."""
     named = {"": (config.name, config.revision)}
     for place, teacher in enumerate(teachers or ()):
         named[f"training.teachers[{place}]: "] = teacher.name, teacher.revision
@@ -78,12 +73,7 @@ def check_places(
     teachers: Sequence[TeacherConfig] | None,
     store: Store,
 ) -> None:
-    """Refuse, all together, splits, what tasks bring with them, and models that are missing.
-
-    Raises:
-        DataError: with everything that is missing.
-        ConfigError: for a revision of a local folder, or more layers than the model has.
-    """
+    """Refuse, all together, splits, what tasks bring with them, and models that are missing."""
     problems = unreadable(splits, store) + scoring.lacking(tasks)
     for start, (name, revision) in _named(config, teachers).items():
         try:
@@ -209,15 +199,9 @@ LAST = "nothing: the last checkpoint is kept"
 
 @dataclass(frozen=True)
 class Divided:
-    """The rows of a run.
+    """The rows of a run: the training split as it was read, those trained on, those that select, if any.
 
-    Args:
-        every: the training split as it was read.
-        train: the rows that are trained on.
-        dev: those that select the checkpoint, scored pairs; None where there are none.
-        selected_by: what selects, in a few words.
-        said: what a person is told of that, a line; empty where a dev split selects of which there is nothing
-            to say.
+    `selected_by` is what selects, in a few words; `said` is the line that a person is told of it, or empty.
     """
 
     every: Rows
@@ -247,17 +231,14 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     The rows that are held out depend on the training split and `dataset.split_seed` alone, neither on the
     seed of the run nor on `training.data_fraction`, which draws from the others. Without `with_dev`, the dev
     split of a data set is left unread.
-
-    Raises:
-        DataError: if the rows are faulty.
-        ConfigError: if an option asks for a dev score that there is not, once the rows are known.
     """
     every, fraction = plan.dataset.read("train", store), plan.config.training.data_fraction
     if plan.dev is not None:
         train = every.drawn(fraction, plan.config.seed)
         dev = plan.dev.read("dev", store) if with_dev else None
         chosen = expected(plan) if dev is None else f"{dev.name} dev"
-        return Divided(every, train, dev, chosen, remark_on(plan.dataset, store))
+        remark = getattr(plan.dataset, "remark", lambda store: "")(store)
+        return Divided(every, train, dev, chosen, remark)
     seed = plan.config.dataset.get("split_seed", 42)
     held_out = hold_out(every, seed) if plan.holds_out else None
     train = (every if held_out is None else held_out.train).drawn(fraction, plan.config.seed)

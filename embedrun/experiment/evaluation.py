@@ -12,11 +12,11 @@ from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import flatten, spread
-from embedrun.evaluation.scores import Sampled, Scores, Task
+from embedrun.evaluation.scores import Scores, Task
 from embedrun.experiment import data, notices, scoring
 from embedrun.experiment.contamination import Contamination, tell
 from embedrun.experiment.outcome import open_run_directory
-from embedrun.experiment.plan import EvaluatePlan, plan_evaluate
+from embedrun.experiment.plan import plan_evaluate
 from embedrun.experiment.scoring import Kept, finite_intervals
 from embedrun.family import code_of
 from embedrun.files import Plain
@@ -39,11 +39,6 @@ def run(
 
     `overrides` are what the user changed; `directory` is the run directory that the user named; `choices` are
     the presets behind the configuration, by group, which a new run records.
-
-    Raises:
-        ConfigError: with every fault of the configuration, or if a resumed evaluation would mix two models or
-            two states of the data.
-        DataError: with everything that is missing, before a run directory is made.
     """
     plain = search.settled(plain, pin=hub.pinned)
     plan = plan_evaluate(plain)
@@ -76,7 +71,11 @@ def run(
             directory_of_run.start(plain, overrides, describe(read), choices)
         else:
             directory_of_run.go_on()
-        encoder = _encoder(plan, encodes_only=compute.device.type == "cpu").to(compute.device)
+        in_cpu = compute.device.type == "cpu"
+        encoder = Encoder.build(model, config.pooling, seed=config.seed, encodes_only=in_cpu)
+        encoder.score_at(config.evaluation.max_length)
+        encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
+        encoder.to(compute.device)
         loaded = time.monotonic()
         say(
             f"pooling {encoder.pooling.name}, texts of at most {encoder.max_length} tokens, "
@@ -113,15 +112,6 @@ def run(
         return Outcome(str(folder), main)
 
 
-def _encoder(plan: EvaluatePlan, *, encodes_only: bool) -> Encoder:
-    config = plan.config
-    model = notices.model_of(config)
-    encoder = Encoder.build(model, config.pooling, seed=config.seed, encodes_only=encodes_only)
-    encoder.score_at(config.evaluation.max_length)
-    encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
-    return encoder
-
-
 _SPREAD = 1e-5  # samples that differ by less, relative to their numbers, differ by rounding alone
 _PASS_TOKENS = 4096  # of one forward pass, about
 _SEED = 0  # of the dropout: the same map for the same model, whatever the run's seed
@@ -141,8 +131,8 @@ def draw(
             if {"gold", "score"} <= columns.keys():
                 _draw_pairs(name, columns, task.notes, folder, format)
     for task in tasks.values():
-        if isinstance(task, Sampled) and task.dropout_samples:
-            draw_dropout_map(task.related, task.dropout_samples, encoder, folder, format)
+        if draws := getattr(task, "dropout_samples", 0):
+            _draw_dropout_map(getattr(task, "related", []), draws, encoder, folder, format)
 
 
 def _draw_pairs(name: str, columns: Plain, notes: Plain, folder: Path, format: str) -> None:
@@ -161,12 +151,8 @@ def _draw_pairs(name: str, columns: Plain, notes: Plain, folder: Path, format: s
             plot.saturation(cosine, begins, f"{name}: saturation of the cosine", path)
 
 
-def draw_dropout_map(texts: list[str], draws: int, encoder: Encoder, folder: Path, format: str) -> None:
-    """`dropout_map.png`, and in `format`: related sentences under many dropout masks (ArcCSE Figure 1).
-
-    Nothing is drawn, and it says so, for an encoder without dropout or with one that cannot be seeded. The
-    encoder's mode and torch's random state are left as they are.
-    """
+def _draw_dropout_map(texts: list[str], draws: int, encoder: Encoder, folder: Path, format: str) -> None:
+    """`dropout_map.png`, and in `format`: related sentences under many dropout masks (ArcCSE Figure 1)."""
     try:
         samples = dropout_samples(encoder, texts, draws, _SEED)  # (sentences, draws, dim)
     except ConfigError:
@@ -184,11 +170,7 @@ def dropout_samples(encoder: Encoder, texts: list[str], draws: int, seed: int) -
     """Vectors of texts under `draws` dropout masks each, float32, ``(texts, draws, dim)``.
 
     Each mask is a function of the seed, the text's place and the draw's number alone
-    (:class:`~embedrun.backbone.dropout.SeededDropout`). The encoder's mode and torch's random state are left
-    as they are.
-
-    Raises:
-        ConfigError: if the model's dropout cannot be seeded.
+    (:class:`~embedrun.backbone.dropout.SeededDropout`); a ConfigError where the dropout cannot be seeded.
     """
     table = encoder.tokenize(texts)
     many = len(texts)

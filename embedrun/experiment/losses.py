@@ -18,7 +18,7 @@ from embedrun import family
 from embedrun.config import Checker
 from embedrun.config.scale import upper_quarter
 from embedrun.console import say_and_log
-from embedrun.dataset import DataSet, has_own_scale, score_range_of, views_of
+from embedrun.dataset import DataSet, views_of
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
@@ -74,10 +74,7 @@ class Losses:
         return [name for name, way in self.ways[key].items() if way.key in self.passes]
 
     def positives(self, columns: Mapping[str, Tensor], rows: int) -> dict[str, Positives]:
-        """Which rows are positives, by key, for the terms that choose them or take every row for one.
-
-        `columns` are the targets of all training rows, `rows` their number.
-        """
+        """Which rows are positives, by key, for the terms that choose them or take every row for one."""
         every = {key: terms.positives(term, columns) for key, term in self.terms.items()}
         for key, term in self.terms.items():
             if views := {self.ways[key][name].view for name in getattr(term, "pulled", ())}:
@@ -92,10 +89,7 @@ def group_of(plain: Plain, name: str) -> Plain:
 
 
 def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Losses:
-    """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set.
-
-    `dataset` is None where it is faulty itself.
-    """
+    """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set."""
     training = group_of(plain, "training")
     teachers = training.get("teachers")
     count = len(teachers) if isinstance(teachers, list) else 0
@@ -124,7 +118,7 @@ class _Planner:
 
     def __init__(self, checker: Checker, dataset: DataSet | None, teachers: int) -> None:
         self._checker, self._dataset, self._teachers = checker, dataset, teachers
-        self.losses = Losses(score_range=None if dataset is None else score_range_of(dataset))
+        self.losses = Losses(score_range=getattr(dataset, "score_range", None))
 
     def add(self, key: str, options: object) -> None:
         """Build a term, and note what is wrong with it."""
@@ -140,7 +134,9 @@ class _Planner:
             self._checker.problems += [f"{path}: {_NO_TEACHER}"] if has_weight else []
             return
         term_options = without(options, *_COMMON)
-        is_open = self._is_open(term_options)
+        is_given = term_options.get(_BOUND, ...) is not None
+        # Asked for once the scores are read, to name their range.
+        is_open = not is_given and (self._dataset is None or hasattr(self._dataset, "score_range"))
         if is_open:
             term_options = without(term_options, _BOUND)
         # The counts alone, until the models are there.
@@ -152,11 +148,6 @@ class _Planner:
         self.losses.terms[key], self.losses.ways[key] = term, ways
         self.losses.unbounded.extend([key] if is_open else [])
         self._fit(key, named=options.get("views") or ())
-
-    def _is_open(self, options: Plain) -> bool:
-        """Whether the bound of the positives is asked for once the scores are read, to name their range."""
-        is_given = options.get(_BOUND, ...) is not None
-        return not is_given and (self._dataset is None or has_own_scale(self._dataset))
 
     def _ways(self, path: str, term: Term, views: object) -> dict[str, Pass] | None:
         """How the views of a term go through the encoder; None where its `views` are faulty."""
@@ -174,7 +165,6 @@ class _Planner:
             return None
 
     def _fit(self, key: str, named: Container[str]) -> None:
-        """Note what the term reads, and what of that the data set lacks; `named` views must be there."""
         losses, dataset = self.losses, self._dataset
         if dataset is None:
             return
@@ -200,7 +190,6 @@ class _Planner:
             )
 
     def _teach(self, key: str, view: str, *, is_needed: bool) -> None:
-        """Note a view whose texts the teachers encode."""
         losses = self.losses
         if not self._teachers:
             self._checker.problems += [f"loss.terms.{key}: {_NO_TEACHER}"] if is_needed else []
@@ -233,9 +222,6 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarr
 
     `columns` are the targets of all training rows, `rows` their number: if there are fewer than the
     configured `batch_size`, batches are smaller.
-
-    Raises:
-        ConfigError: with every such term.
     """
     open_bounds = [_ask(key, columns["score"]) for key in losses.unbounded]
     if problems := open_bounds or losses.idle(min(batch_size, rows), _tensors(columns)):
@@ -243,7 +229,6 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarr
 
 
 def _ask(key: str, score: np.ndarray) -> str:
-    """The question for `positive_from`; `score` is that of all training rows, ``(rows,)``."""
     option, (low, high) = f"loss.terms.{key}.{_BOUND}", (float(score.min()), float(score.max()))
     ends = math.floor(low), math.ceil(high)
     bound = upper_quarter(*ends)
@@ -258,10 +243,7 @@ def _ask(key: str, score: np.ndarray) -> str:
 def positives(
     losses: Losses, columns: Mapping[str, np.ndarray], rows: int
 ) -> tuple[dict[str, str], list[str]]:
-    """How many rows are positives, as a text by key of the terms that have positives; and warnings.
-
-    `columns` are the targets of all training rows, `rows` their number.
-    """
+    """How many rows are positives, as a text by key of the terms that have positives; and warnings."""
     said, warnings = {}, []
     for key, chosen in losses.positives(_tensors(columns), rows).items():
         share = 100 * chosen.rows / rows
@@ -272,10 +254,7 @@ def positives(
 
 
 def _badly_bounded(losses: Losses, key: str, chosen: Positives, score: np.ndarray) -> list[str]:
-    """A warning where pairs below the middle of the scale are positives, or hardly any pair is; or none.
-
-    `score` is that of all training rows, ``(rows,)``; the scale is theirs where the user has not said it.
-    """
+    """A warning where pairs below the middle of the scale are positives, or hardly any pair is; or none."""
     option, term = f"loss.terms.{key}", losses.terms[key]
     if chosen.rule == _EVERY:
         option = "loss=angle_only_ibn loss.terms.in_batch_negatives"
@@ -371,7 +350,6 @@ def papers(losses: Losses) -> list[str]:
 
 
 def _cited(losses: Losses) -> list[str]:
-    """The paragraphs in which the classes of the terms name their sources."""
     docs = [inspect.getdoc(type(term)) or "" for term in losses.terms.values()]
     found = [re.search(r"^Source: .+?(?=\n\s*\n|\Z)", doc, re.M | re.S) for doc in docs]
     return [match[0] for match in found if match]
@@ -383,8 +361,5 @@ def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def compared(losses: Losses, rows: int) -> dict[str, str]:
-    """What each term compares in a batch, at most: equal scores, copies of a text and labels exclude some.
-
-    `rows` are those of a batch, over all processes.
-    """
+    """What each term compares in a batch, at most: equal scores, copies of a text and labels exclude some."""
     return {key: terms.compared(term, rows, losses.views(key)) for key, term in losses.terms.items()}

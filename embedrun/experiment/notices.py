@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, TrainConfig
-from embedrun.config.presets import named
+from embedrun.config.presets import chosen
 from embedrun.console import say_and_log
 from embedrun.pooling import HEAD, POOLINGS
 from embedrun.prompt import PLACE
@@ -22,9 +22,6 @@ def notices(
     Empty where the files state nothing, where both agree, and for a model that is not on this machine.
     `overrides` are what the user changed, to name what has decided. `declared` is that of a loaded model;
     without it, the model's files are read.
-
-    Raises:
-        DataError: if the model is here and its files are faulty.
     """
     backbone = config.backbone if isinstance(config, TrainConfig) else model_of(config)
     if backbone.scratch is not None:
@@ -83,7 +80,6 @@ _SCALES = {  # what the model declares and what the run does, by `pooling.normal
 
 
 def _of_option(what: str, states: str, does: str, option: str) -> _Line:
-    """A line of one option, which null leaves to the model."""
     return what, states, does, [option], f"{option}=null {_TAKES}"
 
 
@@ -108,7 +104,6 @@ def _normalize(scales: bool | None, declared: Declared) -> list[_Line]:
 
 
 def _prompts(prompts: Mapping[str, str | None], declared: Declared) -> list[_Line]:
-    """A line for each prompt, by its option, that departs."""
     states = declared.prompt and declared.prompt.template
     does = {PLACE: "uses none"}
     return [
@@ -119,7 +114,6 @@ def _prompts(prompts: Mapping[str, str | None], declared: Declared) -> list[_Lin
 
 
 def _lengths(config: TrainConfig | EvaluateConfig, declared: Declared) -> list[_Line]:
-    """A line for each length that departs."""
     lengths = {"evaluation.max_length": config.evaluation.max_length}
     if isinstance(config, TrainConfig):
         lengths = {"backbone.max_length": config.backbone.max_length, **lengths}
@@ -136,5 +130,5 @@ def _lengths(config: TrainConfig | EvaluateConfig, declared: Declared) -> list[_
 def _decided(overrides: Sequence[str], options: Sequence[str]) -> str:
     """The override that gave an option its value, in brackets: the last of these, else the experiments'."""
     typed = [override for override in overrides if override.partition("=")[0].lstrip("+") in options]
-    by = typed[-1] if typed else ", ".join(f"+experiment={name}" for name in named(overrides))
+    by = typed[-1] if typed else ", ".join(f"+experiment={name}" for name in chosen(overrides, "experiment"))
     return by and f" ({by})"

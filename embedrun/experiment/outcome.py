@@ -44,12 +44,7 @@ class Start:
 
 
 def settled(plain: Plain, directory: str | None, resumed: Path | None, *, automatic: bool) -> Start:
-    """Settle where a training starts; `automatic`: look for a run to resume, or one that has finished.
-
-    Raises:
-        ConfigError: if the run is one of another configuration, or a name means several runs.
-        EmbedrunError: exit 8, if another process writes into the run.
-    """
+    """Settle where a training starts; `automatic`: look for a run to resume, or one that has finished."""
     if automatic:  # a resumed run must find the model that it began with, whatever has finished since
         config = search.settled_as_begun(plain, directory, hub.pinned)
         if directory is not None and RunFiles.read(Path(directory), strict=False).is_finished:
@@ -90,10 +85,6 @@ def open_run_directory(make: Callable[[], Run]) -> Iterator[Run]:
     """Open a run directory; its `status.json` and `run.log` say how the block ended, in any case.
 
     Inside, every signal of `signals` ends the work as Ctrl-C does. A run that can be resumed says how.
-    `make` makes or claims the directory.
-
-    Raises:
-        RunFailed: in place of an unexpected exception, with the place of its traceback.
     """
     with signals.raised():
         run = make()

@@ -30,8 +30,7 @@ from embedrun.signals import seconds_of
 from embedrun.training import gradient, processes, step
 
 
-def plan_seen(checker: Checker, plain: Plain) -> DataSet | None:
-    """The data set of `evaluation.contamination`, or None; notes what is wrong with it."""
+def _plan_seen(checker: Checker, plain: Plain) -> DataSet | None:
     word = group_of(plain, "evaluation").get("contamination")
     if not isinstance(word, str):
         return None  # the schema check has reported it
@@ -50,19 +49,11 @@ _WITH_DEV_SCORES = ("senteval",)
 
 
 def plan_tasks(
-    checker: Checker,
-    tasks: object,
-    dataset: DataSet | None,
-    where: str,
-    beside: Mapping[str, Task],
+    checker: Checker, tasks: object, dataset: DataSet | None, where: str, beside: Mapping[str, Task]
 ) -> dict[str, Task]:
-    """The evaluation tasks by name; notes what is wrong with them.
+    """The evaluation tasks by name, as composed at `where`; notes what is wrong with them.
 
-    Args:
-        tasks: options by name, as composed; anything but a mapping is ignored.
-        dataset: the run's own, or None.
-        where: the option that they are of.
-        beside: tasks that are scored with them, whose keys they may not have, by what a person calls them.
+    `beside` are tasks that are scored with them, whose keys they may not have, by what a person calls them.
     """
     if not isinstance(tasks, Mapping):
         return {}  # the schema check has reported it
@@ -81,7 +72,6 @@ def plan_tasks(
 
 
 def _check_keys(checker: Checker, tasks: Mapping[str, Task]) -> None:
-    """Note tasks, by path, whose scores have the keys of another."""
     taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
     for path, task in tasks.items():
         others = [taken.setdefault((key_space(task), piece), path) for piece in pieces(task)]
@@ -95,7 +85,7 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
     """The tasks of `training.dev_tasks`, by name; one that would score on test rows alone is noted.
 
     SentEval, which gives scores on dev rows beside those on test rows, is accepted; the caller leaves out the
-    others. `tasks` are options by name, as composed; `dataset` is the run's own.
+    others.
     """
     beside = {"the data set's own dev split": Heldout(split="dev")}
     built = plan_tasks(checker, tasks, dataset, _DEV_TASKS, beside)
@@ -111,7 +101,6 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
 
 
 def _check_splits(checker: Checker, path: str, dataset: DataSet | None, task: Task) -> None:
-    """Note a split of the run's own data set that the task scores and that is not there, or has no scores."""
     splits = {source.split for source in task.sources().values() if source.dataset is None}
     if splits and dataset is None:
         if not any(problem.startswith("dataset") for problem in checker.problems):
@@ -131,8 +120,7 @@ def _check_splits(checker: Checker, path: str, dataset: DataSet | None, task: Ta
             )
 
 
-def cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
-    """Note options of a training configuration that do not go together, as `plan_train`."""
+def _cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
     checker.problems += pooling_problems(config.pooling)
     _check_teachers(checker, config)
     _check_training(checker, config)
@@ -220,7 +208,6 @@ class TrainPlan:
 
     Args:
         dev: the data set whose `dev` split selects the checkpoint; None for no such split.
-        tasks: evaluation tasks by name.
         seen: the data set of `evaluation.contamination`.
         dev_tasks: what else is scored on dev splits, by name.
         holds_out: whether some training rows are held out to select, as far as there are enough.
@@ -238,13 +225,7 @@ class TrainPlan:
 
 @dataclass(frozen=True)
 class EvaluatePlan:
-    """One checked evaluation.
-
-    Args:
-        dataset: that of `evaluation=heldout`.
-        tasks: evaluation tasks by name.
-        seen: the data set of `evaluation.contamination`.
-    """
+    """One checked evaluation; `dataset` is that of `evaluation=heldout`, `seen` of `.contamination`."""
 
     config: EvaluateConfig
     dataset: DataSet | None
@@ -253,11 +234,7 @@ class EvaluatePlan:
 
 
 def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
-    """Check a composed training configuration; without `here`, not whether this machine has its device.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Check a composed training configuration; without `here`, not whether this machine has its device."""
     checker = Checker()
     config = checker.build(TrainConfig, plain)
     dataset = plan_dataset(checker, plain.get("dataset"))
@@ -270,7 +247,7 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
     dev_tasks = plan_dev_tasks(checker, group_of(plain, "training").get("dev_tasks"), dataset)
     _check_name(checker, plain.get("name"))
     if config is not None:
-        cross_check(checker, config, here=here)
+        _cross_check(checker, config, here=here)
     if config is None or dataset is None:
         raise checker.refusal()
     dev, holds_out = _selecting(config, dataset)
@@ -282,7 +259,6 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
 
 
 def _selecting(config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
-    """The data set whose dev split selects, and whether training rows are held out to select."""
     rule = config.training.dev
     if rule in ("stsb", "none"):
         return (Stsb() if rule == "stsb" else None), False
@@ -315,11 +291,7 @@ def without_dev(config: TrainConfig, dataset: DataSet) -> list[str]:
 
 
 def plan_evaluate(plain: Plain) -> EvaluatePlan:
-    """Check a composed evaluation configuration.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Check a composed evaluation configuration."""
     checker = Checker()
     config = checker.build(EvaluateConfig, plain)
     dataset = plan_dataset(checker, plain.get("dataset"))
@@ -341,7 +313,6 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
 
 
 def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
-    """Note options of an evaluation that do not go together, or are for training."""
     checker.problems += pooling_problems(config.pooling)
     checker.problems += layers.dropped(config.layers, config.pooling, "layers")
     if config.pooling.name == "cls_mlp":
@@ -367,9 +338,8 @@ def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
 def _plan_scoring(
     checker: Checker, plain: Plain, dataset: DataSet | None
 ) -> tuple[dict[str, Task], DataSet | None]:
-    """The evaluation tasks, and the data set of `evaluation.contamination`; checks the prompts too."""
     tasks = plan_tasks(checker, group_of(plain, "evaluation").get("tasks"), dataset, "evaluation.tasks", {})
-    seen = plan_seen(checker, plain)
+    seen = _plan_seen(checker, plain)
     check_prompts(checker, plain, None if dataset is None else views_of(dataset))
     return tasks, seen
 

@@ -87,10 +87,7 @@ class Kept:
 
 
 def write_predictions(scores: Scores, folder: Path) -> None:
-    """Write the predictions of one task or piece, `predictions/<name>.parquet`, each atomically.
-
-    `folder` is created if needed.
-    """
+    """Write the predictions of one task or piece, `predictions/<name>.parquet`, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, columns in scores.predictions.items():
         with whole_file(folder / f"{name}.parquet", aside=f".{name}.parquet", sync=False) as aside:
@@ -158,20 +155,12 @@ class Scorer:
         return cls(tasks, rows, evaluation.batch_tokens, evaluation.precision)
 
     def without(self, clean: Mapping[str, Mapping[str, np.ndarray]]) -> "Scorer":
-        """The same with a second score for each task that scores every row by itself.
-
-        `clean` is of these tasks and maybe others, by task and source: true where a row is kept.
-        """
+        """The same with a second score on the `clean` rows, for each task that scores every row by itself."""
         kept = {name: clean[name] for name, task in self.tasks.items() if scores_by_row(task)}
         return replace(self, clean=kept)
 
     def score(
-        self,
-        encoder: Encoder,
-        label: str,
-        *,
-        brief: bool = False,
-        kept: Kept | None = None,
+        self, encoder: Encoder, label: str, *, brief: bool = False, kept: Kept | None = None
     ) -> dict[str, Scores]:
         """The scores of every task, with one encoding pass over the distinct sentences.
 
@@ -316,11 +305,7 @@ def is_dev(key: str) -> bool:
 
 
 def check_select_by(key: str, known: Collection[str]) -> None:
-    """Refuse to select by an unknown score.
-
-    Raises:
-        ConfigError: with the scores that there are.
-    """
+    """Refuse to select by an unknown score."""
     if key not in known:
         raise ConfigError(
             f"training.select_by: no dev score {key!r}{nearest(key, known)} (there are: {', '.join(known)})"
@@ -362,11 +347,10 @@ def table(
 def report(
     scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path, pooling: str | None = None
 ) -> None:
-    """Print and log the scores with their units; say which are undefined and how many the file alone has.
-
-    `pooling` is that of the `baseline`.
-    """
-    _warn_undefined([key for task in scored.values() for key, value in task.scores.items() if value != value])
+    """Print and log the scores with their units; say which are undefined and how many the file alone has."""
+    if names := [key for task in scored.values() for key, value in task.scores.items() if value != value]:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        say(f"warning: {', '.join(names[:_NAMED])}{more}: undefined ({_WHY}), and left out")
     every = flat(scored)
     if not every:
         say("no score is defined" if scored else "nothing was scored: there are no dev or test rows")
@@ -378,12 +362,6 @@ def report(
         _log.info("%s", line)
     if more := len(every) - len(shown):
         say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
-
-
-def _warn_undefined(names: Sequence[str]) -> None:
-    if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        say(f"warning: {', '.join(names[:_NAMED])}{more}: undefined ({_WHY}), and left out")
 
 
 def _shown(task: Scores) -> dict[str, float]:

@@ -62,12 +62,6 @@ def run(
         directory: the run directory that the user named.
         asked: hash of the configuration before it was settled, where another process has done that.
         choices: the presets behind the configuration, by group, which a new run records.
-
-    Raises:
-        ConfigError: with every fault of the configuration, or what has changed since the run began.
-        DataError: with everything that is missing, before a run directory is made.
-        RunFailed: if training fails.
-        KeyboardInterrupt: on a signal, once the step is done and saved.
     """
     # A worker is told by the process that has started it what to resume.
     automatic = resumes(plain) and resumed is None
@@ -112,12 +106,7 @@ def run(
 
 
 def check_places(plan: TrainPlan) -> Store:
-    """The data store; everything that the run needs and that is missing is refused together.
-
-    Raises:
-        ConfigError: for what this machine lacks.
-        DataError: for data and models.
-    """
+    """The data store; everything that the run needs and that is missing is refused together."""
     config = plan.config
     if lacking := adapter.machine_problems(config.backbone):
         raise ConfigError(lacking)
@@ -145,9 +134,6 @@ def start_from(
 
     `folder` is that of the checkpoints. `path` is one of them, or None for the first step; only that of the
     first process counts.
-
-    Raises:
-        RunFailed: if the checkpoint is of another model (exit 7).
     """
     (step,) = processes.share([0.0 if path is None else float(path.name.rpartition("-")[2])])
     if not step:
@@ -172,9 +158,6 @@ def note_resume_point(run: Run, point: ResumePoint) -> None:
     """Remove what was logged after the checkpoint, and record from where and with what the run resumes.
 
     Scores of an earlier attempt's last weights are discarded, unless the weights are sure to be the same.
-
-    Raises:
-        RunFailed: if metrics from before the checkpoint are gone (exit 7).
     """
     cut(run.path, point.state.get("metrics_bytes", 0))
     if point.warnings or point.done.step != run.known.get("checkpoint"):
@@ -224,12 +207,7 @@ class Clock:
 
 
 class Session:
-    """The parts of one run, and the order of its work.
-
-    Raises:
-        ConfigError: if a loss can never be active on the rows, or no score selects.
-        DataError: if the rows of any split are faulty.
-    """
+    """The parts of one run, and the order of its work."""
 
     def __init__(self, plan: TrainPlan, store: Store, compute: Compute, processes: Processes) -> None:
         self.processes, self._plan, self._compute = processes, plan, compute
@@ -270,11 +248,7 @@ class Session:
     def train(
         self, run: Run, plain: Plain, overrides: list[str], choices: Plain | None, *, resumed: bool
     ) -> Outcome:
-        """Baseline, training, final scores, files; what an earlier attempt has done is not repeated.
-
-        `plain` is the composed configuration, as it is written down; `overrides` are what the user changed,
-        and `choices` the presets.
-        """
+        """Baseline, training, final scores, files; what an earlier attempt has done is not repeated."""
         self._run, self._clock, plan = run, Clock(run.known.get("seconds") or {}), self._plan.config
         say_and_log(f"run directory: {run.path}")
         path, warnings = self._open(plain, overrides, choices, resumed=resumed)
@@ -319,10 +293,7 @@ class Session:
         )
 
     def follow(self, resumed: Path | None) -> None:
-        """The steps alone: the part of every process but the first, which owns the run directory.
-
-        `resumed` is that directory, where the run is resumed.
-        """
+        """The steps alone: the part of every process but the first, which owns the run directory."""
         built, selection = self._build(), self._selection()
         folder = (resumed or Path()) / CHECKPOINTS
         done = start_from(built, selection, folder, None, self.processes).done
@@ -331,7 +302,6 @@ class Session:
     def _open(
         self, plain: Plain, overrides: list[str], choices: Plain | None, *, resumed: bool
     ) -> tuple[Path | None, list[str]]:
-        """Record what the run is; the checkpoint to resume from, and warnings of damaged ones."""
         run = self._run
         if not resumed:
             stages = stages_behind(self._plan.config.backbone.name)
@@ -350,7 +320,6 @@ class Session:
         return Selection(self._metric, lowest=training.select_lowest, patience=training.patience)
 
     def _fit(self, built: Built, selection: Selection, tracker: Tracker, done: StepsDone) -> int:
-        """The steps; a batch that made them fail is written down."""
         training, folder = self._plan.config.training, self._run.path
         steps = built.order.steps(training.epochs, training.max_steps)
         parts = replace(
@@ -375,7 +344,6 @@ class Session:
             raise
 
     def _parts(self, built: Built, selection: Selection, checkpoints: Path) -> Fit:
-        """What every process has of the training loop."""
         return Fit(
             built.stepper, built.feed, built.order, self._compute, selection, checkpoints, self.processes
         )
@@ -386,7 +354,6 @@ class Session:
         return steps
 
     def _scores(self, scorer: Scorer, encoder: Encoder, stage: str, label: str) -> dict[str, Scores]:
-        """The scores of the tasks, each piece kept as soon as it is done."""
         self._run.status(seconds=self._clock.read())
         return scorer.score(encoder, label, kept=Kept(self._run.path, stage))
 
@@ -407,11 +374,7 @@ class Session:
         untrained: Mapping[str, float],
         counts: Mapping[str, int],
     ) -> Outcome:
-        """Write everything; `results.json` comes last, so that where it is, everything is.
-
-        `plain` is the composed configuration, `encoder` has the selected weights; `test` and `dev` are its
-        scores by task, `untrained` those before training, by key.
-        """
+        """Write everything; `results.json` comes last, so that where it is, everything is."""
         run, plan, scored = self._run, self._plan, {**test, **dev}
         folder, scores = run.path, scoring.flat(scored)
         main = scoring.main_score(test, scoring.flat(dev))
@@ -473,7 +436,6 @@ class Session:
 
 
 def _write(tracker: Tracker, step: int, epoch: float, scores: Mapping[str, Mapping[str, float]]) -> None:
-    """Scores by split and key, as metrics."""
     for split, values in scores.items():
         for name, value in values.items():
             tracker.metric(step=step, epoch=epoch, split=split, name=name, value=value)

@@ -83,10 +83,7 @@ def run_in_child(job: Job, file: Path, beside: Beside | None = None) -> Outcome:
     """Run a job in a process of its own, and return its outcome, which it writes into the file.
 
     A job that died without writing one has failed. Without `beside` it prints as this process does. It hears
-    no key of the terminal: signals are forwarded to it.
-
-    Raises:
-        KeyboardInterrupt: on a signal, once the job has saved and ended.
+    no key of the terminal: signals are forwarded to it, and raised here once it has saved and ended.
     """
     child = _start(job, file, beside)
     try:
@@ -195,9 +192,7 @@ def before(command: str, config: Plain, directory: str | None, fingerprints: "Fi
     if not run.has_begun and (run.path / ".lock").is_file() and is_empty(run.path):
         return _removed(run.path)
     if run.config_sha256 != wanted:
-        return Before(
-            fault=f"{run.path} exists and is not a run of this configuration; name another directory"
-        )
+        return Before(fault=f"{run.path} exists and is no run of this configuration; name another directory")
     earlier = _earlier(command, config, [run], fingerprints)
     if earlier.changed is None:
         return earlier
@@ -267,14 +262,12 @@ def main() -> int:
 
 
 def _outcome(payload: Plain) -> Outcome:
-    """Do the job; whatever it raises becomes its outcome."""
     resumed, choices = payload["resumed"], payload["choices"]
     more = {} if resumed is None else {"resumed": Path(resumed)}
     more |= {} if choices is None else {"choices": choices}
     try:
-        return run_of(payload["command"])(
-            payload["config"], payload["overrides"], payload["directory"], **more
-        )
+        run = run_of(payload["command"])
+        return run(payload["config"], payload["overrides"], payload["directory"], **more)
     except KeyboardInterrupt as stop:
         return Outcome(error="interrupted", code=exit_code(stop))
     except Exception as fault:

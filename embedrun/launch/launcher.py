@@ -41,17 +41,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool = False) -> list[Outcome]:
-    """Run jobs, and return how each has ended.
+    """Run jobs, at least one, and return how each has ended; a signal, once they have, is `Interrupted`.
 
-    Args:
-        request: its `hydra...` overrides choose and set up the launcher; of the same command as all jobs.
-        jobs: at least one.
-        folder: for files of the launch, which are removed at the end, and for the output of parallel jobs; it
-            must be visible to every machine that runs one.
-        alone: whether to skip a job that another process is running, or has finished meanwhile.
-
-    Raises:
-        Interrupted: on a signal, once the running jobs have saved and ended; no other is started.
+    The `hydra...` overrides of the request choose and set up the launcher. The `folder` is for files of the
+    launch, which are removed at the end, and for the output of parallel jobs; every machine that runs one
+    must see it. With `alone`, a job that another process is running, or has finished meanwhile, is skipped.
     """
     name = launcher_of(request.overrides)
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,9 +65,8 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
             with signals.raised() if logs is None else signals.stopping(place / STOP):
                 fault = _sweep(request, name, [job.config for job in jobs], work)
         except KeyboardInterrupt as stop:
-            raise Interrupted(
-                [_interrupted(place, number, stop) for number in range(len(jobs))], stop
-            ) from None
+            outcomes = [_interrupted(place, number, stop) for number in range(len(jobs))]
+            raise Interrupted(outcomes, stop) from None
         lost = Outcome(error=f"the launcher has lost it ({fault})", code=1)
         return [_outcome(place, number) or lost for number in range(len(jobs))]
 
@@ -85,14 +78,19 @@ def _sweep(request: Request, name: str, configs: Sequence[Plain], work: "Work") 
             for number in range(len(configs)):
                 work({"job": number})
         else:
-            _by_hydra(work, _overrides(request, name, configs, work.folder))
+            from hydra.core.global_hydra import GlobalHydra
+
+            overrides = _overrides(request, name, configs, work.folder)
+            with started(None), started_by_others():
+                hydra = GlobalHydra.instance().hydra
+                assert hydra is not None
+                hydra.multirun(None, work, overrides, with_log_configuration=False)
     except Exception as fault:  # a plugin's own
         return " ".join(str(fault).split()) or type(fault).__name__
     return "not started"
 
 
 def _overrides(request: Request, name: str, configs: Sequence[Plain], folder: str) -> list[str]:
-    """What sets up a launcher of Hydra and its sweep over the numbers of the jobs."""
     about = [override for override in request.overrides if is_hydra(override) and not _OURS.match(override)]
     chosen = any(override.lstrip("+").startswith("hydra.launcher.n_jobs=") for override in about)
     if name == "joblib" and not chosen and _on_cuda(configs):
@@ -110,15 +108,6 @@ def _overrides(request: Request, name: str, configs: Sequence[Plain], folder: st
         "hydra.sweep.subdir=${hydra:job.num}",
         f"+job={','.join(map(str, range(len(configs))))}",
     ]
-
-
-def _by_hydra(work: "Work", overrides: list[str]) -> None:
-    from hydra.core.global_hydra import GlobalHydra
-
-    with started(None, "embedrun"), started_by_others():
-        hydra = GlobalHydra.instance().hydra
-        assert hydra is not None
-        hydra.multirun(None, work, overrides, with_log_configuration=False)
 
 
 def _on_cuda(configs: Sequence[Plain]) -> bool:
@@ -165,7 +154,6 @@ class Work:
 
 
 def _end_with(parent: int) -> None:
-    """Let a worker, which runs jobs, end with the process that started it."""
     # Ctrl-C and a closed terminal reach the workers, too, and all jobs would end with one.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -174,7 +162,6 @@ def _end_with(parent: int) -> None:
 
 
 def _outcome(folder: Path, number: int) -> Outcome | None:
-    """How a job has ended; None where it left no outcome."""
     file = folder / OUTCOME.format(number)
     return outcome_in(file) if file.is_file() else None
 

@@ -179,7 +179,6 @@ def _swept(jobs: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _by_recipe(jobs: Sequence[Result]) -> Iterable[list[Result]]:
-    """The jobs in groups of the same options but the seed, in the order of the first of each."""
     groups: dict[frozenset[tuple[str, str]], list[Result]] = {}
     for job in jobs:
         options = job.options.items()
@@ -188,7 +187,6 @@ def _by_recipe(jobs: Sequence[Result]) -> Iterable[list[Result]]:
 
 
 def _common(scores: Sequence[Score | None]) -> str | None:
-    """The key of these scores if all have the same one."""
     keys = {score and score[0] for score in scores}
     return keys.pop() if len(keys) == 1 else None
 
@@ -242,13 +240,8 @@ def counts(results: Results) -> str:
     return ", ".join(f"{states.count(state)} {state}" for state in shown)
 
 
-_SEVERAL = (
-    "several seeds: tied where 0 is in the 95 % interval of the difference (paired t over the seeds, else "
-    "Welch's)"
-)
-_ONE = (
-    "one seed: tied where the other's score is in its 95 % interval over rows, which leaves out other seeds"
-)
+_SEVERAL = "several seeds: tied if 0 is in the difference's 95 % interval (paired t over seeds, else Welch's)"
+_ONE = "one seed: tied if the other's score is in its 95 % interval over rows, which leaves out other seeds"
 
 
 def verdict(results: Results, most: int | None = None) -> list[str]:
@@ -257,9 +250,7 @@ def verdict(results: Results, most: int | None = None) -> list[str]:
     if len(ranking) < 2:
         return []
     if best is None:
-        return [
-            f"no best by {results.metric}: one seed and no interval over rows; seed=1,2,3 gives each a spread"
-        ]
+        return [f"no best by {results.metric}: one seed and no interval over rows; add seed=1,2,3"]
     first = [best, *(group for group in ranking[1:] if group.standing == "tied")]
     named = [group.text(str(results.metric)) for group in first[:most]]
     named += [f"and {len(first) - len(named)} more"] if len(first) > len(named) else []
@@ -270,7 +261,6 @@ def verdict(results: Results, most: int | None = None) -> list[str]:
 
 
 def _job_rows(results: Results) -> list[list[str]]:
-    """The table of jobs, heading first."""
     rows = [["job", *(results.swept or ["overrides"]), "state", "dev score", "score", "run directory"]]
     for job in results.jobs:
         options = [job.options.get(option, "") for option in results.swept]
@@ -295,7 +285,6 @@ def _group_rows(results: Results) -> list[list[str]]:
 
 
 def _cells(results: Results, group: Group) -> list[str]:
-    """The columns of a group after its options."""
     metric = str(results.metric)
     return [
         str(len(group.scores)),
@@ -330,10 +319,7 @@ def is_of(folder: Path, command: str, hashes: Sequence[str]) -> bool:
 
 
 def write(folder: Path, command: str, hashes: Sequence[str], results: Results) -> None:
-    """Write `summary.md`, `summary.csv` and `sweep.json` over those of before.
-
-    `hashes` are of the jobs' configurations; the folder is one that `begin` has made.
-    """
+    """Write `summary.md`, `summary.csv` and `sweep.json` over those of before."""
     record = {
         "schema": 2,
         "command": command,
@@ -378,7 +364,6 @@ def _markdown(results: Results) -> str:
 
 
 def _csv(results: Results) -> str:
-    """The jobs, with raw numbers."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = ["job", *results.swept, "state", "dev_key", "dev", "main_key", "main", "directory", "reason"]

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from embedrun.files import Plain, only_writer, unwritable
 from embedrun.launch import launcher, summary
 from embedrun.launch.job import Before, Job, before, latest
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Result, Results, result
-from embedrun.runs.directory import Outcome, config_hash
+from embedrun.runs.directory import Outcome, config_hash, new_folder
 from embedrun.runs.search import settled_as_begun, settled_for
 from embedrun.store import hub
 
@@ -26,10 +26,7 @@ from embedrun.store import hub
 def launch(request: Request) -> int:
     """Run every job that has not finished before; a failure stops no other. Returns 1 if any failed, else 0.
 
-    Raises:
-        ConfigError: if no job has a configuration that can run, or a place for the runs is taken.
-        EmbedrunError: exit 8, if another multirun is writing into the same folder.
-        KeyboardInterrupt: on a signal, once the running jobs have saved and ended; no other is started.
+    On a signal, the running jobs save and end, and no other is started.
     """
     if any(override.lstrip("+").startswith("hydra.run.dir=") for override in request.overrides):
         raise ConfigError("hydra.run.dir: names the directory of one run; with -m, give hydra.sweep.dir")
@@ -51,12 +48,11 @@ class _Multirun:
         self._hashes = [config_hash(job.config) for job in jobs]
         self._parent = next((Path(job.parent) for job in jobs if job.parent is not None), None)
         self._outcomes: dict[int, Outcome] = {}  # of the jobs that are done with, by number
-        self._before: dict[int, Before] = {}
+        self._before: dict[int, Before] = defaultdict(Before)
         self._configs: dict[int, Plain] = {}  # of the same jobs, settled
         self._shared = set.intersection(*(set(job.overrides) for job in jobs))
 
     def check_places(self) -> None:
-        """Raise a `ConfigError` that names every run directory that is taken, or shared by several jobs."""
         places = [str(Path(job.directory).resolve()) for job in self._jobs if job.directory is not None]
         shared = (place for place, count in Counter(places).items() if count > 1)
         problems = [
@@ -72,7 +68,6 @@ class _Multirun:
             raise ConfigError(problems)
 
     def _taken(self) -> Iterator[Path]:
-        """The folders that exist and are of others, unless the jobs themselves resume what is in theirs."""
         if all(resumes(job.config) for job in self._jobs):
             return
         named = [Path(job.directory) for job in self._jobs if job.directory is not None]
@@ -97,7 +92,6 @@ class _Multirun:
             raise ConfigError(list(dict.fromkeys(problems)))
 
     def _is_own(self, place: Path) -> bool:
-        """Whether what exists there was left by these very jobs, or is empty."""
         if place.is_dir() and not any(place.iterdir()):
             return True
         if self._request.again:
@@ -106,12 +100,10 @@ class _Multirun:
         return self._parent is None or summary.is_of(place, self._request.command, self._hashes)
 
     def label(self, number: int) -> str:
-        """A job's number and the overrides that not all jobs share."""
         varied = [override for override in self._jobs[number].overrides if override not in self._shared]
         return f"job {number} ({' '.join(varied)})" if varied else f"job {number}"
 
     def run(self) -> int:
-        """Run what has not finished, report all, and return the exit code."""
         folder = self._parent or self._new_folder()
         # What a concurrent multirun does in this folder would be mistaken for the remains of an earlier one.
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +120,6 @@ class _Multirun:
         return new_folder(parent, f"{stamp}-{whole}")
 
     def _look_back(self) -> None:
-        """Find out what earlier attempts left of each job that can run."""
         from embedrun.experiment.data import Fingerprints  # numpy comes with it
 
         fingerprints, resumed = Fingerprints(), set()
@@ -162,7 +153,7 @@ class _Multirun:
         return self._report(folder)
 
     def _job(self, number: int) -> Job:
-        job, resumed = self._jobs[number], self._earlier(number).unfinished
+        job, resumed = self._jobs[number], self._before[number].unfinished
         new = Job(
             command=self._request.command,
             config=job.config,
@@ -177,11 +168,8 @@ class _Multirun:
         # A run resumes with the models that it was found by, whatever finishes before its turn.
         return replace(new, config=self._configs[number], directory=None, resumed=str(resumed))
 
-    def _earlier(self, number: int) -> Before:
-        return self._before.get(number, Before())
-
     def _result(self, number: int, job: Composed) -> Result:
-        outcome, finished = self._outcomes[number], self._earlier(number).finished
+        outcome, finished = self._outcomes[number], self._before[number].finished
         has_begun = outcome.error and outcome.code not in (USAGE, IN_USE) and outcome.error != WAITING
         if has_begun and outcome.directory is None:
             config = settled_as_begun(job.config, job.directory, hub.pinned)
@@ -197,21 +185,3 @@ class _Multirun:
         if lines := summary.next_steps(results):
             print("\n".join(lines), flush=True)
         return 1 if any(job.state in (FAILED, STOPPED, WAITING) for job in results.jobs) else 0
-
-
-def new_folder(parent: Path, name: str) -> Path:
-    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed.
-
-    Raises:
-        ConfigError: if it cannot be made.
-    """
-    if why := unwritable(parent / name):
-        raise ConfigError(f"{why}; go to another folder")
-    for attempt in range(1, 10_000):
-        path = parent / (name if attempt == 1 else f"{name}.{attempt}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return path
-    raise ConfigError(f"no free folder below {parent}")

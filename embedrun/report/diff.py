@@ -3,11 +3,11 @@
 import math
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,10 +41,8 @@ _FORM = "a prediction file with rows of gold and score, gold and predicted, or c
 class Predictions:
     """One prediction file.
 
-    Args:
-        kind: what its score is.
-        predicted: scores, classes, or 1 where the model is right, ``(rows,)``.
-        gold: human scores or true classes, ``(rows,)``; None where a row is right by itself.
+    `predicted` are scores, classes, or 1 where the model is right, ``(rows,)``; `gold` human scores or true
+    classes, ``(rows,)``, None where a row is right by itself.
     """
 
     kind: Kind
@@ -53,11 +51,7 @@ class Predictions:
 
     @classmethod
     def read(cls, path: Path) -> "Predictions":
-        """The predictions in a file.
-
-        Raises:
-            DataError: if it cannot be read, or has the columns of none of the three kinds.
-        """
+        """The predictions in a file, which has the columns of one of the three kinds."""
         import pyarrow.parquet as pq
 
         with as_written(path, _FORM, "evaluate again"):
@@ -148,12 +142,7 @@ class Group:
 def group(side: str, paths: Sequence[Path]) -> Group:
     """The runs of one side: run directories, and folders, which stand for the finished runs below.
 
-    Of several runs with one seed the newest counts.
-
-    Raises:
-        ConfigError: if a path has no run, or the runs differ in an option beside the seed that decides what
-            is trained or measured.
-        DataError: if a run cannot be read.
+    Of several runs with one seed the newest counts. Runs that differ in more than the seed are refused.
     """
     runs, notes = [], []
     for path in paths:
@@ -170,7 +159,6 @@ def group(side: str, paths: Sequence[Path]) -> Group:
 
 
 def _runs_at(side: str, path: Path) -> tuple[list[RunFiles], list[str]]:
-    """The run of a path, or the finished ones below it, and a note of those that are left out."""
     if is_run(path):
         return [RunFiles.read(path)], []
     below = listing.find([path]).runs
@@ -186,7 +174,6 @@ def _runs_at(side: str, path: Path) -> tuple[list[RunFiles], list[str]]:
 
 
 def _check_group(side: str, runs: Sequence[RunFiles]) -> None:
-    """Refuse a group whose runs are not all of one configuration, or have no seed."""
     recipes = [_recipe(run) for run in runs]
     differ = [f"{key} ({_values([recipe.get(key) for recipe in recipes])})" for key in _differing(recipes)]
     if differ:
@@ -203,17 +190,12 @@ _LACKS = object()
 
 
 def _differing(trees: Sequence[Plain]) -> list[str]:
-    """The keys whose value is not the same in all, in the order of the first that has each."""
     keys = dict.fromkeys(chain.from_iterable(trees))
     return [key for key in keys if any(tree.get(key, _LACKS) != trees[0].get(key, _LACKS) for tree in trees)]
 
 
 def _recipe(run: RunFiles) -> Plain:
-    """The options that decide what is trained or measured, but for the seed.
-
-    The model of another run stands for the options of that run: a second stage of three seeds may begin with
-    three first stages.
-    """
+    """The options that decide the result, but for the seed; a model of another run stands for its options."""
     options = flattened(run.config).items()
     kept = {key: value for key, value in options if key not in ("schema", "seed") and decides(key) == "what"}
     for key in ("backbone.name", "model"):  # may name the model of a run
@@ -235,19 +217,13 @@ def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Plain:
     `a` and `b` name the runs, `scores` has each score of both, `comparisons` those with a prediction file on
     both sides, with interval and p-value; `not_compared` says by file why there is none. What is undefined
     is None. `draws` resamples are behind an interval, ten times as many swaps behind a p-value.
-
-    Raises:
-        DataError: with every prediction file that cannot be read.
     """
     names = listing.labels([a, b])
-    values = {part: _unlike(part, [a], [b]) for part in _PARTS}
+    values = {part: _unlike(part, [a], [b]).items() for part in _PARTS}
     return {
         "a": _side(a, names[0]),
         "b": _side(b, names[1]),
-        **{
-            part: {key: {side: value for side, (value,) in sides.items()} for key, sides in unlike.items()}
-            for part, unlike in values.items()
-        },
+        **{part: {key: {side: of[side][0] for side in of} for key, of in values[part]} for part in _PARTS},
         "scores": [
             {"key": key, "a": score, "b": b.scores[key], "difference": b.scores[key] - score}
             for key, score in a.scores.items()
@@ -280,12 +256,10 @@ def diff_groups(a: Group, b: Group) -> Plain:
 
 
 def _side(run: RunFiles, label: str) -> Plain:
-    """How a run is named among what was compared; `label` is what tells it from the others."""
     return {"directory": str(run.path), "state": run.state, "label": label}
 
 
 def _alone(a: Plain, b: Plain) -> Plain:
-    """The scores that only one side has."""
     return {"only_a": [key for key in a if key not in b], "only_b": [key for key in b if key not in a]}
 
 
@@ -295,7 +269,6 @@ _COMMAND = ("command", STAGES)
 
 
 def _unlike(part: str, a: Sequence[RunFiles], b: Sequence[RunFiles]) -> Unlike:
-    """The dotted keys whose value is not the same in all runs, sorted, with the values of runs by side."""
     sides = {"a": [_leaves(part, run) for run in a], "b": [_leaves(part, run) for run in b]}
     values = {
         key: {side: [run[key] for run in runs if key in run] for side, runs in sides.items()}
@@ -310,7 +283,6 @@ def _leaves(part: str, run: RunFiles) -> Plain:
 
 
 def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
-    """The comparison of each prediction file that both runs have, or why there is none."""
     here, there = files(a.path), files(b.path)
     skipped = {
         name: f"only {'A' if name in here else 'B'} has it" for name in sorted(here.keys() ^ there.keys())
@@ -333,7 +305,6 @@ def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
 
 
 def _incomparable(a: Predictions, b: Predictions, a_key: str, b_key: str) -> str:
-    """Why two files of one name cannot be compared row by row; empty if they can."""
     if (a.kind, a_key) != (b.kind, b_key):
         return f"A holds {a_key} ({a.kind}), B holds {b_key} ({b.kind})"
     if len(a.predicted) != len(b.predicted):
@@ -343,7 +314,6 @@ def _incomparable(a: Predictions, b: Predictions, a_key: str, b_key: str) -> str
 
 
 def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[Plain]:
-    """One entry for each file, and one for the average of the seven STS sets where all of them are there."""
     entries: list[Plain] = []
     drawn: dict[str, Differences] = {}
     with Progress("compare", len(pairs), "files", brief=True) as bar:
@@ -354,30 +324,18 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
             entries.append(_entry(key, a.figure, b.figure, drawn[name].judged()))
             bar.reach(done)
     if pairs.keys() >= set(STS_SETS):
-        entries.append(
-            _average_entry([pairs[name][1:] for name in STS_SETS], [drawn[name] for name in STS_SETS])
-        )
+        sides = zip(*(pairs[name][1:] for name in STS_SETS), strict=True)
+        a, b = (math.fsum(read.figure for read in side) / len(side) for side in sides)
+        entries.append(_entry(_AVERAGE, a, b, average([drawn[name] for name in STS_SETS]).judged()))
     return entries
 
 
-def _average_entry(pairs: Sequence[tuple[Predictions, Predictions]], drawn: Sequence[Differences]) -> Plain:
-    """The comparison of the average of the seven STS sets."""
-    a, b = (math.fsum(read.figure for read in side) / len(side) for side in zip(*pairs, strict=True))
-    return _entry(_AVERAGE, a, b, average(drawn).judged())
-
-
 def _entry(key: str, a: float, b: float, comparison: Comparison) -> Plain:
-    numbers = {
-        "a": a,
-        "b": b,
-        **{name: getattr(comparison, name) for name in ("difference", "low", "high", "p")},
-    }
-    defined = {name: None if math.isnan(value) else value for name, value in numbers.items()}
-    return {"key": key, **defined, "rows": comparison.rows}
+    values = {"a": a, "b": b, **vars(comparison)}
+    return {"key": key, **{name: None if math.isnan(value) else value for name, value in values.items()}}
 
 
 def _scores_by_seed(group: Group) -> dict[str, dict[int, float]]:
-    """By key, the finite scores by seed."""
     scores: dict[str, dict[int, float]] = {}
     for seed, run in group.runs.items():
         for key, value in numbers(run.scores).items():
@@ -399,7 +357,6 @@ _UNCORRECTED = (
 
 
 def _over_rows(result: Plain) -> str:
-    """How intervals and p-values of two runs were made: rows are drawn, both models stay as they are."""
     if not result["comparisons"]:
         return "no prediction file can be compared, so no difference has an interval or a p-value"
     draws = result["draws"]
@@ -411,7 +368,6 @@ def _over_rows(result: Plain) -> str:
 
 
 def _over_seeds(result: Plain) -> str:
-    """How intervals and p-values of two groups were made, and what they leave out."""
     tests = {entry["paired"] for entry in result["comparisons"] if entry["low"] is not None}
     if not tests:
         return "no interval: it takes two seeds or more on each side"
@@ -424,35 +380,17 @@ def _over_seeds(result: Plain) -> str:
 
 
 def _run_cells(entry: Plain) -> list[str]:
-    """The score of either run, and of how many rows it is."""
     return [*(score_text(entry["key"], entry[side]) for side in "ab"), f"{entry['rows']:,}"]
 
 
 def _group_cells(entry: Plain) -> list[str]:
-    """The mean score of either group with its spread, and of how many seeds each is."""
-    a, b = entry["a"], entry["b"]
-    spreads = (spread_text(entry["key"], side["mean"], side["sd"]) for side in (a, b))
-    return [*spreads, f"{a['n']}, {b['n']}"]
-
-
-class _Form(NamedTuple):
-    """What is said otherwise of two groups than of two runs."""
-
-    score: str  # headings of a comparison's first column and of the count behind it
-    counted: str
-    cells: Callable[[Plain], list[str]]  # A, B and the count
-    method: Callable[[Plain], str]
-    values: Callable[[Any], list[object]]  # of an option on one side
-    omitted: tuple[str, ...] = ()  # options that no table has
-
-
-_RUNS = _Form("score, from predictions", "rows", _run_cells, _over_rows, lambda value: [value])
-_GROUPS = _Form("score, mean ± sd", "n", _group_cells, _over_seeds, list, omitted=("seed",))
+    spreads = (spread_text(entry["key"], entry[side]["mean"], entry[side]["sd"]) for side in "ab")
+    return [*spreads, f"{entry['a']['n']}, {entry['b']['n']}"]
 
 
 def text(result: Plain) -> str:
     """What :func:`diff` or :func:`diff_groups` gives, as text."""
-    form = _GROUPS if "runs" in result["a"] else _RUNS
+    of_groups = "runs" in result["a"]
     compared_keys = {entry["key"] for entry in result["comparisons"]}
     notes = [
         *(
@@ -465,17 +403,16 @@ def text(result: Plain) -> str:
     ]
     parts = [
         wrapped("\n".join([*_side_lines("A", result["a"]), *_side_lines("B", result["b"])]), room(), " " * 5),
-        *(_unlike_table(part, result[part], form) for part in _PARTS),
+        *(_unlike_table(part, result[part], of_groups) for part in _PARTS),
         _scores([score for score in result.get("scores", []) if score["key"] not in compared_keys]),
-        _comparisons(result["comparisons"], form),
-        wrapped(form.method(result), room()),
+        _comparisons(result["comparisons"], of_groups),
+        wrapped((_over_seeds if of_groups else _over_rows)(result), room()),
         wrapped("\n".join(notes), room()),
     ]
     return clean("\n\n".join(filter(None, parts)))
 
 
 def _side_lines(side: str, data: Plain) -> list[str]:
-    """The runs of a side, one a line, the first behind its letter."""
     seeds = [f", seed {seed}" for seed in data.get("seeds", [])] or [""]
     starts = [side, *" " * (len(seeds) - 1)]
     return [
@@ -485,22 +422,20 @@ def _side_lines(side: str, data: Plain) -> list[str]:
 
 
 def _values(values: Sequence[object]) -> str:
-    """The different values of an option, in their order."""
     return some(list(dict.fromkeys(as_text(value, _WIDTH) for value in values)), 6)
 
 
-def _unlike_table(part: str, unlike: Unlike, form: _Form) -> str:
-    """What differs, a line for each key with the value, or the different values, of each side."""
+def _unlike_table(part: str, unlike: Unlike, of_groups: bool) -> str:
+    texts = _values if of_groups else lambda value: _values([value])
     cells = [
-        [key, *(_values(form.values(sides[side])) if side in sides else "-" for side in "ab")]
+        [key, *(texts(sides[side]) if side in sides else "-" for side in "ab")]
         for key, sides in unlike.items()
-        if key not in form.omitted
+        if not of_groups or key != "seed"
     ]
     return f"{part}:\n{fitted([['option', 'A', 'B'], *cells], room())}" if cells else f"{part}: no difference"
 
 
 def _scores(scores: Sequence[Plain]) -> str:
-    """Scores without an interval of their difference."""
     cells = [
         [score["key"], *(score_text(score["key"], score[side]) for side in "ab"), _difference(score)]
         for score in scores
@@ -512,24 +447,23 @@ def _difference(entry: Plain) -> str:
     return score_text(entry["key"], entry["difference"], sign=True)
 
 
-def _comparisons(comparisons: Sequence[Plain], form: _Form) -> str:
-    """The scores whose difference has an interval and a p-value."""
+def _comparisons(comparisons: Sequence[Plain], of_groups: bool) -> str:
+    sides = _group_cells if of_groups else _run_cells
     cells = [
-        [entry["key"], *form.cells(entry), _difference(entry), _ends(entry), _p_text(entry["p"])]
+        [entry["key"], *sides(entry), _difference(entry), _ends(entry), _p_text(entry["p"])]
         for entry in comparisons
     ]
-    heading = [form.score, "A", "B", form.counted, "B - A", "95 % interval", "p"]
+    score, counted = ("score, mean ± sd", "n") if of_groups else ("score, from predictions", "rows")
+    heading = [score, "A", "B", counted, "B - A", "95 % interval", "p"]
     return fitted([heading, *cells], room(), right=range(1, 7)) if cells else ""
 
 
 def _ends(entry: Plain) -> str:
-    """The ends of an interval; `-` for none."""
     low, high = (score_text(entry["key"], entry[end], sign=True) for end in ("low", "high"))
     return "-" if entry["low"] is None else f"{low} to {high}"
 
 
 def _p_text(p: float | None) -> str:
-    """A p-value in four digits; `-` for none."""
     if p is None:
         return "-"
     return f"{p:.4f}" if p >= 1e-4 else "<0.0001"

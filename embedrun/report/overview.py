@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import quote
 
 from embedrun.console import decimals, number, numbers
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, as_written
 from embedrun.report.page import FILE as OWN_PAGE
-from embedrun.report.page import State, assets, island, save, template
+from embedrun.report.page import State, assets, save, template
 from embedrun.report.scores import Metrics, Speed, interval, thinned
 from embedrun.runs.directory import config_hash, now
 from embedrun.runs.listing import Columns, Found, columns, find, is_killed, kind, labels, steps_text
@@ -31,16 +31,12 @@ _COLUMNS = 8  # choices and options in columns of their own
 _WIDTH = 60  # characters of a value
 _LONGEST = 300  # characters of an error
 EVERY = 10.0  # seconds between two versions of a page that is watched
-_SHARE = 0.1  # of the time is spent on writing it, at most
 
 
 def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -> None:
     """Write the page over all runs in or below some folders.
 
     With `reload`, in seconds, the page loads itself again that often, for as long as it is written anew.
-
-    Raises:
-        ConfigError: if there is no run and none to wait for, or the page cannot be written.
     """
     listed = find(folders)
     if not listed.runs and reload is None:
@@ -52,13 +48,10 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
 
 def watch(folders: Sequence[Path], path: Path) -> None:
     """Write the page again and again, until Ctrl-C; a page that is no longer written stops loading itself."""
-    wait = EVERY
     with contextlib.suppress(KeyboardInterrupt):
         while True:
-            time.sleep(wait)
-            began = time.monotonic()
-            write(folders, path, reload=wait)
-            wait = max(EVERY, (time.monotonic() - began) / _SHARE)
+            time.sleep(EVERY)
+            write(folders, path, reload=EVERY)
 
 
 def render(data: Plain, *, title: str, reload: float | None = None) -> str:
@@ -66,42 +59,32 @@ def render(data: Plain, *, title: str, reload: float | None = None) -> str:
     return template("overview.html.j2").render(
         title=title,
         counted=_counted(data["runs"]),
-        data=island({**data, "written": now(), "reload": reload}),
+        data={**data, "written": now(), "reload": reload},
         broken=data["broken"],
         points=_POINTS,
         **assets(["chart.js", "overview.js"], ["style.css", "overview.css"]),
     )
 
 
-def collect(listed: Found, place: Path) -> Plain:
-    """The runs as JSON-compatible data, for a page in the folder `place`."""
-    runs = listed.runs
+def collect(listed: Found, folder: Path) -> Plain:
+    """The runs as JSON-compatible data, for a page in `folder`; one with a malformed file is only named."""
+    runs, rows, broken = [], [], list(listed.broken)
+    for run in listed.runs:
+        try:
+            rows.append(_row(run, folder))
+            runs.append(run)
+        except DataError as fault:
+            broken += fault.problems
     differing, names = _differing(runs)
     shown = list(differing)[:_COLUMNS]
-    rows = [
-        {
-            **_row(run),
-            "id": os.path.relpath(run.path, place),
-            "label": label,
-            "page": _page(run.path, place),
-            "values": [_text(differing[name][at]) for name in shown],
-        }
-        for at, (run, label) in enumerate(zip(runs, names, strict=True))
-    ]
-    return {
-        "columns": shown,
-        "more": list(differing)[_COLUMNS:],
-        "runs": rows,
-        "groups": _groups(runs, rows),
-        "broken": listed.broken,
-    }
+    for place, (row, label) in enumerate(zip(rows, names, strict=True)):
+        row |= {"label": label, "values": [_text(differing[name][place]) for name in shown]}
+    more = list(differing)[_COLUMNS:]
+    return {"columns": shown, "more": more, "runs": rows, "groups": _groups(runs, rows), "broken": broken}
 
 
 def _differing(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
-    """What tells runs apart, but for the seed, and their short names.
-
-    An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
-    """
+    # An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
     by_kind: dict[bool, list[int]] = {False: [], True: []}
     for place, run in enumerate(runs):
         by_kind[kind(run) == "evaluation"].append(place)
@@ -123,21 +106,22 @@ def _text(value: object) -> str:
 
 
 def _page(run: Path, place: Path) -> str | None:
-    """The address of a run's own page, relative to this one; None where it has none."""
     page = run / OWN_PAGE
     return f"./{quote(os.fsencode(os.path.relpath(page, place)))}" if page.is_file() else None
 
 
-def _row(run: RunFiles) -> Plain:
-    """What one run says of itself; numbers are None where they are not known."""
+def _row(run: RunFiles, folder: Path) -> dict[str, Any]:
     with as_written(run.path, "a run directory as embedrun writes it", "restore its files"):
         metrics, speed = Metrics.read(run.path / "metrics.jsonl"), Speed.read(run.path / "speed.jsonl")
         devs = metrics.of("dev")
-        key = _selecting(run) or next(iter(devs), "")
+        selecting = at(run.results, f"notes.{SELECTED_BY}") or at(run.config, "training.select_by")
+        key = selecting or next(iter(devs), "")
         dev = devs.get(key, [])
         seconds = numbers(run.results.get("seconds") or run.status.get("seconds"))
         return {
             **_state(run),
+            "id": os.path.relpath(run.path, folder),
+            "page": _page(run.path, folder),
             "seed": _text(run.config.get("seed")),
             "main": _main(run),
             # Of the model, else the last.
@@ -150,17 +134,11 @@ def _row(run: RunFiles) -> Plain:
         }
 
 
-def _selecting(run: RunFiles) -> str | None:
-    """The key of the dev score that selects the checkpoint, where one is named."""
-    return at(run.results, f"notes.{SELECTED_BY}") or at(run.config, "training.select_by")
-
-
 def _score(key: str, value: float | None, **more: object) -> dict[str, object]:
     return {"key": key, "digits": decimals(key), "value": value, **more}
 
 
 def _state(run: RunFiles) -> dict[str, str]:
-    """The state in a word, of which the style knows the colour, and what there is to add."""
     state = State.of(run.status)
     word, known, step = state.word, state.known, run.status.get("step")
     if is_killed(run):
@@ -177,7 +155,6 @@ def _state(run: RunFiles) -> dict[str, str]:
 
 
 def _main(run: RunFiles) -> dict[str, object] | None:
-    """The main score with both ends of its interval, and the score before training."""
     key, value = str(run.main.get("name")), number(run.main.get("value"))
     if value is None:
         return None
@@ -186,11 +163,6 @@ def _main(run: RunFiles) -> dict[str, object] | None:
 
 
 def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list[Plain]:
-    """Runs that are equal in everything but the seed, with mean and spread of their scores.
-
-    Of several runs of one seed only the last counts, for they measure nothing twice. Each run has the place
-    of its group as `group`.
-    """
     alike = _alike(runs)
     names = labels([runs[places[0]] for places in alike.values()], without=("seed",))
     groups = []
@@ -203,7 +175,6 @@ def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list
 
 
 def _alike(runs: Sequence[RunFiles]) -> dict[str, list[int]]:
-    """The places of runs of several seeds, by the hash of what they have in common."""
     places: dict[str, list[int]] = {}
     for place, run in enumerate(runs):
         config = {key: value for key, value in run.config.items() if key not in ("schema", "seed")}
@@ -213,10 +184,8 @@ def _alike(runs: Sequence[RunFiles]) -> dict[str, list[int]]:
 
 
 def _spreads(rows: Sequence[Plain]) -> Plain:
-    """Of each number of some runs: its mean, standard deviation and n, over seeds.
-
-    A run without a main score has not ended: its dev score is of another step than that of the others.
-    """
+    # A run without a main score has not ended: its dev score is of another step than that of the others. Of
+    # several runs of one seed only the last counts, for they measure nothing twice.
     ended = {row["seed"]: row for row in rows if row["main"]}
     main = _spread(row["main"] for row in ended.values())
     before = _spread({**row["main"], "value": row["main"]["before"]} for row in ended.values())
@@ -228,7 +197,6 @@ def _spreads(rows: Sequence[Plain]) -> Plain:
 
 
 def _spread(scores: Iterable[Plain]) -> dict[str, object] | None:
-    """Mean, standard deviation and n of one score; None where there is none, or where keys differ."""
     known = [score for score in scores if score["value"] is not None]
     spread = Spread.of([score["value"] for score in known])
     if spread is None or len({score["key"] for score in known}) != 1:
@@ -252,7 +220,6 @@ def _mark(rows: list) -> None:
 
 
 def _scores(row: Plain) -> tuple[dict[str, float], Ends]:
-    """The main score by seed; of one run also the ends of its interval over rows, where there is one."""
     if "scores" in row:
         return row["scores"], None
     main = row["main"]
@@ -260,7 +227,6 @@ def _scores(row: Plain) -> tuple[dict[str, float], Ends]:
 
 
 def _counted(rows: Sequence[Plain]) -> str:
-    """`3 runs: 2 finished, 1 running`."""
     states = Counter(str(row["state"]).partition(",")[0] for row in rows)
     counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
     return f"{len(rows):,} run{'s' if len(rows) != 1 else ''}: {counts}" if rows else "no run yet"

@@ -33,19 +33,13 @@ from embedrun.runs.reading import STAGES, RunFiles, at
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from markupsafe import Markup
 
 FILE = "report.html"
 _PAGES = (".html", ".htm")
 
 
 def write(folder: Path, output: Path | None = None) -> Path:
-    """Write the page of a run, by default to `report.html` in the run directory, and return where it is.
-
-    Raises:
-        ConfigError: if the page cannot be written there.
-        DataError: if a small file of the run cannot be read.
-    """
+    """Write the page of a run, by default to `report.html` in the run directory, and return where it is."""
     from embedrun.report.pairs import scored_pairs
 
     run = RunFiles.read(folder)
@@ -58,11 +52,7 @@ def write(folder: Path, output: Path | None = None) -> Path:
 
 
 def save(path: Path, text: str) -> None:
-    """Write a page in place of an older one.
-
-    Raises:
-        ConfigError: if it cannot be written there.
-    """
+    """Write a page in place of an older one."""
     try:
         publish(path, text.encode(), replace=True)
     except OSError as fault:
@@ -99,17 +89,11 @@ _FOLDER = Path(__file__).resolve().parent
 
 def render(facts: Plain) -> str:
     """The page as text; every text in it is escaped and free of control characters."""
-    return template("page.html.j2").render(facts=facts, island=island, **assets(["chart.js"], ["style.css"]))
+    return template("page.html.j2").render(facts=facts, **assets(["chart.js"], ["style.css"]))
 
 
-def island(data: object) -> "Markup":
-    """JSON that neither begins nor ends anything in HTML, and without control characters."""
-    from markupsafe import Markup
-
-    text = clean(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
-    for sign in "<>&\u2028\u2029":  # the last two end a line of a script
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
+def _json(data: object, **_: object) -> str:  # of the filter `tojson`, which makes it safe in HTML
+    return clean(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 
 def assets(scripts: Sequence[str], styles: Sequence[str]) -> dict[str, object]:
@@ -138,6 +122,7 @@ def template(name: str) -> "Template":
         keep_trailing_newline=True,
         finalize=_finalized,
     )
+    environment.policies["json.dumps_function"] = _json
     return environment.get_template(name)
 
 
@@ -150,7 +135,6 @@ Entries = list[tuple[str, str]]
 
 
 def _text_at(tree: Plain, path: str, form: str = "{}") -> str:
-    """The value at a dotted path in words; empty where there is none."""
     return _filled(form, at(tree, path))
 
 
@@ -189,7 +173,6 @@ def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> 
 
 
 def _recipe(config: Plain) -> tuple[str, str, str]:
-    """Loss, backbone and training data of a configuration."""
     scratch = _text_at(config, "backbone.scratch", "from scratch: {0[layers]} layers, width {0[width]}")
     backbone = _text_at(config, "backbone.name") or scratch
     weights = {
@@ -226,7 +209,6 @@ def _time(results: Plain) -> str:
 
 
 def _unbroken(seconds: float) -> str:
-    """A duration with blanks at which no line of the page ends."""
     return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -235,18 +217,11 @@ _STATES = ("finished", "running", "interrupted", "failed")
 
 @dataclass(frozen=True)
 class State:
-    """The state of the run.
-
-    Args:
-        word: `finished`, `running`, `interrupted` or `failed`; as the file has it for any other.
-        known: one of these four, else `unknown`.
-        times: `started 2026-01-01 12:00 UTC` and so on.
-        error: why it ended badly; empty where there is no more to say.
-    """
+    """The state of the run, as a `word`; `error` is empty where there is no more to say."""
 
     word: str
-    known: str
-    times: tuple[str, ...]
+    known: str  # of `_STATES`, else `unknown`
+    times: tuple[str, ...]  # `started 2026-01-01 12:00 UTC` and so on
     error: str
 
     @classmethod
@@ -260,7 +235,6 @@ class State:
 
 
 def _moment(text: object) -> str:
-    """A time of `status.json` in UTC, to the minute; unchanged where it is no time."""
     try:
         return f"{datetime.fromisoformat(str(text)).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except (ValueError, OverflowError):
@@ -277,17 +251,10 @@ def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
 
 
 def gather(run: RunFiles, predictions: Sequence[ScoredPairs] = (), remarks: Sequence[str] = ()) -> Plain:
-    """What the page of a run, finished or not, shows, by the names of its template.
-
-    `predictions` are those on sets of graded pairs, the most important first, and `remarks` what the caller
-    could not read.
-    """
+    """What the page of a run shows, by the names of its template; `remarks` say what could not be read."""
     config = {key: value for key, value in run.config.items() if key != "schema"}
-    metrics, state, scores = (
-        Metrics.read(run.path / "metrics.jsonl"),
-        State.of(run.status),
-        table(run.results),
-    )
+    metrics, state = Metrics.read(run.path / "metrics.jsonl"), State.of(run.status)
+    scores = table(run.results)
     faults = f"metrics.jsonl: {metrics.faults:,} of its lines cannot be read"
     keys = {scored.name: scored.key for scored in predictions}
     command = "evaluate" if kind(run) == "evaluation" else "train"
@@ -331,8 +298,7 @@ _MOST_POINTS = 600  # of one line
 def chart(title: str, lines: Mapping[str, Points], **more: object) -> Plain:
     """A chart as the script `chart.js` draws it: `lines` are points by name, none without a value.
 
-    `more` may be a `note` beside the title, `shares`, if values between 0 and 1 are written in percent, and
-    `mark`, a point that is highlighted.
+    `more` may be a `note` beside the title, `shares`, if values are written in percent, and `mark`, a point.
     """
     drawn = [
         {"name": name, "points": thinned(points, _MOST_POINTS)}
@@ -383,7 +349,6 @@ def panels(metrics: Metrics) -> list[Panel]:
 
 
 def _by_term(activity: Mapping[str, Points]) -> list[Plain]:
-    """A chart for each term, with all that is known of its comparisons."""
     shares: dict[str, dict[str, Points]] = {}
     for name, points in activity.items():
         word, _, term = name.partition("/")
@@ -396,7 +361,6 @@ def _alone(series: Mapping[str, Points]) -> list[Plain]:
 
 
 def _dev(key: str, points: Points) -> Plain:
-    """A dev score with its best step marked, the untrained model excepted."""
     trained = [(value, -step) for step, value in points if value is not None and step > 0]
     if not trained:
         return chart(key, {key: points})
@@ -423,13 +387,8 @@ class Image(NamedTuple):
 
 
 def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -> list[Image]:
-    """The plots in a folder, which need not exist.
-
-    `keys` has, by set, the key of the score that the set's predictions give; the plots come in this order.
-    `scores` is by key.
-    """
-    plots = []
-    order = list(keys)
+    """The plots in a folder, which need not exist, in the order of `keys`: the key of each set's score."""
+    plots, order = [], list(keys)
     for path in folder.glob("[!.]*.png"):
         if path.name != _CURVES:
             caption, name = _caption(path.stem)
@@ -442,7 +401,6 @@ def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -
 
 
 def _caption(stem: str) -> tuple[str, str]:
-    """What a plot shows, by the name of its file, and the set that it belongs to."""
     for ending, what in _PLOTS.items():
         if stem.endswith(ending):
             name = stem.removesuffix(ending)

@@ -43,7 +43,6 @@ def scored_pairs(run: RunFiles) -> tuple[list[ScoredPairs], list[str]]:
 
 
 def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str], list[str]] | None, str]:
-    """Both texts of every pair, or why there are none."""
     try:
         dataset, split = _data_set(run.config, name)
         store = Store.find(run.config.get("data_dir"))
@@ -62,11 +61,6 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
 
 
 def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:
-    """The data set and the split that a prediction file is on.
-
-    Raises:
-        ValueError: if no data set has that name.
-    """
     if name in STS_SETS:
         return data_split(name, "test")
     own, part = config.get("dataset"), _OWN.fullmatch(name)
@@ -79,7 +73,6 @@ def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:
 
 
 def _same(rows: Rows, gold: np.ndarray, read: Plain) -> bool:
-    """Whether these are the rows that were scored, by the run's fingerprints and by their human scores."""
     name = f"{rows.name}/{rows.split}."
     known = [value for key, value in read.items() if f"{key}.".startswith(name)]
     return rows.form == "pair" and rows.fingerprint() in known and np.array_equal(rows.targets["score"], gold)

@@ -136,7 +136,6 @@ def table(results: Plain) -> ScoreTable:
 
 
 def _cells(key: str, scores: dict[str, float], results: Plain) -> dict[str, str]:
-    """The cells of a score, by the columns of `HEADINGS`."""
     value, clean = score(key, scores[key]), _written(key, scores.get(key + CLEAN))
     baseline = numbers(results.get("baseline")).get(key)
     return {
@@ -165,16 +164,13 @@ _KINDS = {
 
 
 class SeenSet(NamedTuple):
-    """One evaluation set: its rows, how many of them, and of how many a single text, were seen, as written.
-
-    `pairs` is empty where a row is one text. `any`: whether a whole row was seen.
-    """
+    """One evaluation set: its rows, how many of them, and of how many a single text, were seen, in words."""
 
     name: str
     rows: str
-    pairs: str
+    pairs: str  # empty where a row is one text
     sentences: str
-    any: bool
+    any: bool  # whether a whole row was seen
 
 
 class Seen(NamedTuple):
@@ -226,10 +222,9 @@ _LONGEST = 400  # characters of a text
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """The predictions on one set of graded pairs: human scores and cosines, ``(pairs,)``.
+    """The predictions on one set of graded pairs: human scores and cosines, ``(pairs,)``, and their texts.
 
-    `key` is that of the score that they give. `texts` are the first and second text of every pair; where they
-    are not available, None, and `missing` says why.
+    `key` is that of the score that they give; `missing` says why there are no texts.
     """
 
     name: str
@@ -241,11 +236,7 @@ class ScoredPairs:
 
 
 class WorstPair(NamedTuple):
-    """One pair; `row` counts from 1, and there are no texts where they are not available.
-
-    The ranks are the share of the pairs below it, by human score and by cosine, in percent, ties in the
-    middle.
-    """
+    """One pair; `row` counts from 1, and the ranks are by `ranks`."""
 
     row: int
     texts: tuple[str, ...]
@@ -256,10 +247,7 @@ class WorstPair(NamedTuple):
 
 
 class Worst(NamedTuple):
-    """The worst-predicted pairs of one set, the largest difference of ranks first.
-
-    `pairs` were ranked, `left_out` have no finite cosine; `missing` says why no texts are shown.
-    """
+    """The worst-predicted pairs of one set; `pairs` were ranked, `left_out` have no finite cosine."""
 
     name: str
     pairs: int

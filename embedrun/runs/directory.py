@@ -46,11 +46,7 @@ _FIRST = ("run.log", "status.json", "overrides.yaml", CHOICES, "environment.json
 
 
 def check_name(name: str) -> str:
-    """The run name, if it can be a folder below `outputs/`.
-
-    Raises:
-        ConfigError: for anything that could leave that folder.
-    """
+    """The run name, if it can be a folder below `outputs/`."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             "name: expected up to 100 letters, digits, '.', '_' or '-', starting with a letter or digit, "
@@ -67,11 +63,7 @@ def config_hash(config: Plain) -> str:
 class Run:
     """One run directory, locked; it must exist, so use `Run.create` or `Run.claim`.
 
-    `known` is the content of its `status.json`.
-
-    Raises:
-        ConfigError: if it cannot be written into.
-        EmbedrunError: exit 8, if another process is writing into it; nothing in it is changed.
+    `known` is the content of its `status.json`. One that another process is writing into is refused, exit 8.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,16 +83,11 @@ class Run:
 
         The hash is the first 6 hex digits of the config hash. A `directory` is used verbatim instead; it must
         not exist, unless a run was killed in it before it had begun and `again` is set.
-
-        Raises:
-            ConfigError: if the directory exists or cannot be made, or the name could leave `outputs/`.
         """
         if directory is None:
             parent = Path("outputs") / check_name(name)
             stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-            advice = "go to another folder, or name the directory with hydra.run.dir=DIR"
-            with _refused(f"outputs: cannot make a directory below {str(parent)!r}", advice):
-                return cls(_made(parent, f"{stamp}-{config_hash(config)[:6]}"))
+            return cls(new_folder(parent, f"{stamp}-{config_hash(config)[:6]}"))
         path = Path(directory)
         if again and is_empty(path):
             return cls(path)
@@ -113,12 +100,7 @@ class Run:
 
     @classmethod
     def claim(cls, path: Path) -> "Run":
-        """The directory of an unfinished run, to resume; nothing in it is changed.
-
-        Raises:
-            EmbedrunError: exit 8, if another process is writing into it, or has finished it.
-            DataError: if its `status.json` cannot be read.
-        """
+        """The directory of an unfinished run, to resume; nothing in it is changed."""
         run = cls(path)
         try:
             run.known = dict(RunFiles(path).status)
@@ -186,7 +168,6 @@ class Run:
             self.release()
 
     def _locked(self) -> bool:
-        """Lock the directory; false if another process holds it."""
         for _ in range(_LOOKS):
             if take(self._lock):
                 return True
@@ -220,17 +201,18 @@ def _refused(problem: str, next_step: str) -> Iterator[None]:
         raise ConfigError(f"{problem} ({fault}); {next_step}") from None
 
 
-def _made(parent: Path, name: str) -> Path:
-    """Make a directory of this name, with `.2`, ... appended where the same run started in this second."""
-    parent.mkdir(parents=True, exist_ok=True)
+def new_folder(parent: Path, name: str) -> Path:
+    """Make a folder of this name, with `.2`, ... appended where another started in this second."""
     path, attempt = parent / name, 1
-    while True:
-        try:
-            path.mkdir()
-            return path
-        except FileExistsError:
-            attempt += 1
-            path = parent / f"{name}.{attempt}"
+    with _refused(f"outputs: cannot make a directory below {str(parent)!r}", "go to another folder"):
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                path.mkdir()
+                return path
+            except FileExistsError:
+                attempt += 1
+                path = parent / f"{name}.{attempt}"
 
 
 def is_empty(path: Path) -> bool:
@@ -311,7 +293,6 @@ def _version(package: str) -> str | None:
 
 
 def _code() -> Plain | None:
-    """Commit of the checkout that this package runs from, and whether it has changes; None if it is none."""
     root = Path(__file__).resolve().parents[2]
 
     def git(*arguments: str) -> str:

@@ -49,11 +49,7 @@ def find(folders: Sequence[Path]) -> Found:
 def below(
     folder: Path, *, without: Collection[str] = (), problem: Callable[[OSError], None] | None = None
 ) -> Iterator[Path]:
-    """The run directories in a folder and at most `_DEEPEST` folders below it.
-
-    Links, hidden folders and names in `without` are skipped. `problem` is called with why a folder cannot be
-    looked into.
-    """
+    """The run directories in a folder and at most `_DEEPEST` below it, without links and hidden folders."""
     for place, names, files in os.walk(folder, onerror=problem):
         is_run = any(mark in files for mark in MARKS)
         if is_run:
@@ -87,7 +83,6 @@ class Wanted:
 
     `where` has the values by column of which a run must have one. `sort` is a column, of scores the highest
     first; None: as they began. `limit` takes the first of a sorted list, else those that began last.
-    `columns` are shown instead of those that differ.
     """
 
     where: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -97,11 +92,7 @@ class Wanted:
     columns: Sequence[str] = ()
 
     def of(self, runs: Sequence[RunFiles]) -> list[RunFiles]:
-        """The runs that are listed, in order.
-
-        Raises:
-            ConfigError: if no run has one of the columns.
-        """
+        """The runs that are listed, in order."""
         refuse_unknown(runs, [*self.where, *filter(None, [self.sort]), *self.columns], "embedrun runs")
         kept = [run for run in runs if all(cell(run, key) in values for key, values in self.where.items())]
         if self.sort:
@@ -117,13 +108,12 @@ _OF_ALL = ("name", "kind", "state", "started", "score")  # columns that every ru
 
 
 def _columns_of(run: RunFiles) -> Plain:
-    """Every column of a run: choices, scores by key, options, and `_OF_ALL`."""
     of_all = (run.config.get("name"), kind(run), run.state, run.status.get("started"), run.main.get("value"))
     return {**flattened(run.config), **run.scores, **run.choices, **dict(zip(_OF_ALL, of_all, strict=True))}
 
 
 def value_of(run: RunFiles, key: str) -> object:
-    """What a run has in a column: a choice, an option, a score by key, or one of `_OF_ALL`; None for none."""
+    """What a run has in a column; None for none."""
     return _columns_of(run).get(key)
 
 
@@ -132,13 +122,9 @@ def refuse_unknown(runs: Sequence[RunFiles], keys: Sequence[str], command: str) 
     known = {key for run in runs for key in _columns_of(run)}
     if runs and (unknown := [key for key in dict.fromkeys(keys) if key not in known]):
         said = "no run here has a column of this name"
-        raise ConfigError([f"{command}: {key}: {said}{_hint(key, known)}" for key in unknown])
-
-
-def _hint(key: str, known: Collection[str]) -> str:
-    """The column that may be meant, found as an option of training is: `seed` for `training.seed`."""
-    near = (alike(key, known) or "").partition("=")[0]
-    return f"; did you mean '{near}'?" if near in known else ""
+        near = {key: (alike(key, known) or "").partition("=")[0] for key in unknown}
+        hints = {key: f"; did you mean '{near[key]}'?" if near[key] in known else "" for key in unknown}
+        raise ConfigError([f"{command}: {key}: {said}{hints[key]}" for key in unknown])
 
 
 def cell(run: RunFiles, key: str) -> str:
@@ -177,7 +163,6 @@ def data(found: Found, wanted: Wanted) -> Plain:
 
 
 def _data_of(run: RunFiles, differing: Plain) -> Plain:
-    """What the list says of one run; `differing` are its options that other runs have not."""
     running = run.state == "running"
     return {
         "directory": str(run.path),
@@ -199,8 +184,7 @@ HEADINGS = {"training": "trainings", "evaluation": "evaluations", "trial": "tria
 def table(found: Found, now: datetime, wanted: Wanted, width: int | None) -> str:
     """The list as text: a line for each run, of at least one, and the names of further options that differ.
 
-    Trainings, evaluations and trials have a table each. The age of a heartbeat is counted from `now`, which
-    needs a time zone. `width` is that of `console.fitted`.
+    The age of a heartbeat is counted from `now`, which needs a time zone.
     """
     listed = wanted.of(found.runs)
     if not listed:
@@ -218,7 +202,6 @@ def table(found: Found, now: datetime, wanted: Wanted, width: int | None) -> str
 
 
 def _chosen(runs: Sequence[RunFiles], wanted: Wanted, width: int | None) -> str:
-    """The columns that the user named."""
     cells = [[str(run.path), *(cell(run, key) for key in wanted.columns)] for run in runs]
     values = [[value_of(run, key) for run in runs] for key in wanted.columns]
     right = [
@@ -230,7 +213,6 @@ def _chosen(runs: Sequence[RunFiles], wanted: Wanted, width: int | None) -> str:
 
 
 def _table(runs: Sequence[RunFiles], now: datetime, width: int | None) -> str:
-    """State, what differs, and main score."""
     differing = columns(runs)
     if all(run.choices.get("experiment") in (None, run.config.get("name")) for run in runs):
         differing.pop("experiment", None)  # a column of all lists already
@@ -267,7 +249,6 @@ _TAIL = 1 << 18  # bytes at the end of the metrics in which the last dev score i
 
 
 def _last_dev(path: Path) -> tuple[str | None, float | None, int | None]:
-    """Key, value and step of the last dev score of a trained model, of the first key that has one there."""
     last: tuple[str | None, float | None, int | None] = (None, None, None)
     try:
         with path.open("rb") as file:
@@ -277,7 +258,7 @@ def _last_dev(path: Path) -> tuple[str | None, float | None, int | None]:
         return last
     for row in json_rows(lines):
         name, value, step = row.get("name"), number(row.get("value")), row.get("step")
-        if row.get("split") == "dev" and step and value is not None and last[0] in (None, name):
+        if row.get("split") == "dev" and number(step) and value is not None and last[0] in (None, name):
             last = name, value, step
     return last
 
@@ -286,10 +267,6 @@ _FRESH = 120  # seconds: a heartbeat of a run that says its steps is shown when 
 
 
 def _state(run: RunFiles, now: datetime) -> str:
-    """The recorded state; of a running run also how far it is, and the age of its heartbeat.
-
-    Where its process is gone, it was `killed`.
-    """
     if run.state != "running":
         return run.state or "no status yet"
     so_far, was_killed = progress(run), is_killed(run)
@@ -304,7 +281,6 @@ def _state(run: RunFiles, now: datetime) -> str:
 
 
 def _progress_words(so_far: Plain) -> list[str]:
-    """Step, time left and last dev score of a run that has a step; what is not known is left out."""
     words = [steps_text(so_far["step"], so_far["steps"])]
     if so_far["left"] is not None:
         words.append(f"{duration(so_far['left'])} left")
@@ -371,11 +347,7 @@ def choices(runs: Sequence[RunFiles]) -> Columns:
 
 
 def options(runs: Sequence[RunFiles]) -> Columns:
-    """The options that differ, whatever explains it; what a run has not written down yet is no difference.
-
-    Options of the evaluation come last, those that more runs have come first; else the order is that of the
-    configuration.
-    """
+    """The options that differ, whatever explains it; what a run has not written down yet is no difference."""
     configs = [_decisive(run.config) for run in runs]
     begun = [config for config in configs if config]
     keys = dict.fromkeys(key for config in configs for key in config)
@@ -391,7 +363,7 @@ def labels(
 
     By default made of `columns(runs)`: the choices that were typed or that tell apart what those before them
     do not, the run's `name` in the same way, and at most four options; but those in `without`. `shown` are
-    other columns, which are all in it. A run that differs from none has its `name`.
+    other columns, which are all in it.
     """
     names = [_name(run) for run in runs]
     parts = _parts(runs, names, without) if shown is None else shown
@@ -446,7 +418,6 @@ def _is_typed(option: str, typed: Collection[str]) -> bool:
 
 
 def _typed(runs: Sequence[RunFiles]) -> list[str]:
-    """The groups and options that were typed."""
     words = [override.lstrip("+~").partition("=")[0] for run in runs for override in run.overrides]
     return list(dict.fromkeys(words))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from embedrun import files
-from embedrun.console import clean
+from embedrun.console import clean, number
 from embedrun.errors import DataError
 from embedrun.files import Plain
 
@@ -37,14 +37,12 @@ class RunFiles:
 
     @classmethod
     def read(cls, path: Path, *, strict: bool = True) -> "RunFiles":
-        """The files of one directory; if `strict`, the main four are read now, so that none is faulty later.
-
-        Raises:
-            DataError: if `strict`, and one of them is unreadable or malformed.
-        """
+        """The files of one directory; if `strict`, the main four are read now, so that none fails later."""
         run = cls(path, strict)
         if strict:
-            _ = run.status, run.config, run.environment, run.results
+            _ = run.config, run.environment, run.results
+            if any(number(run.status.get(key, 0)) is None for key in ("step", "steps")):
+                raise DataError(f"{path / 'status.json'}: step and steps are to be numbers")
         return run
 
     @cached_property
@@ -227,7 +225,6 @@ def _text(value: object) -> str | None:
 
 
 def _object(path: Path) -> Plain:
-    """The mapping that a JSON or YAML file holds; empty if there is no such file."""
     try:
         if path.suffix == ".json":
             plain = files.read_json(path, numbers=_refuse)

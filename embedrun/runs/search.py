@@ -31,8 +31,7 @@ _WIDTH = 60  # characters of a value that is shown
 def of(name: str, config: str | None = None) -> list[RunFiles]:
     """The runs below `outputs/<name>/`, the newest first; a file that cannot be read counts as empty.
 
-    With `config`, a config hash, only those whose directory names hold its first 6 digits; compare the whole
-    hash, `config_sha256`, where a run has come so far as to have it.
+    With `config`, a config hash, only those whose directory names hold its first 6 digits.
     """
     pattern = "*" if config is None else f"*-{config[:6]}*"
     return newest_first(RunFiles.read(path, strict=False) for path in (_OUTPUTS / name).glob(pattern))
@@ -90,7 +89,6 @@ def settled(plain: Plain, began: Plain | None = None, *, pin: Pin | None = None)
 
 
 def _settled(plain: object, began: object) -> Any:
-    """As `settled`, of data of any form."""
     if isinstance(plain, list):
         return [_settled(value, _part(began, place)) for place, value in enumerate(plain)]
     if not isinstance(plain, Mapping):
@@ -148,12 +146,7 @@ OF_MODEL = Kind(
 
 
 def settle(name: str) -> str:
-    """The full path of the finished run with a model that ``run:WORD`` means; any other name as it is.
-
-    Raises:
-        ConfigError: if several runs have the word in their names.
-        DataError: if there is no such run.
-    """
+    """The full path of the finished run with a model that ``run:WORD`` means; any other name as it is."""
     return str(_meant(name, OF_MODEL)[0].resolve()) if name.startswith(MARK) else name
 
 
@@ -164,10 +157,6 @@ def named(word: str, kind: Kind = ANY) -> str:
     newest of them; or a part of `RUN` or `NAME/RUN` that only one run below `outputs` has. A folder without a
     run or a model of its own means the newest run below it. After ``run:`` stands a word that is no path.
     Which run is meant is said wherever the word is not its path.
-
-    Raises:
-        ConfigError: if several runs have the word in their names, each of which is listed.
-        DataError: if ``run:``, ``latest`` or a folder of runs has no run that is wanted.
     """
     folder = expanded(word)
     is_itself = os.path.exists(folder) and _is_itself(folder)  # False of a word too long for a path
@@ -184,7 +173,6 @@ def meant(path: Path) -> Path:
 
 
 def _is_itself(path: Path) -> bool:
-    """Whether an existing path is a run, a model or a file, and no folder of runs."""
     return not path.is_dir() or is_run(path) or any((path / name).is_file() for name in _MODEL_FILES)
 
 
@@ -201,7 +189,6 @@ def _candidates(word: str) -> tuple[list[Path], Path | None]:
 
 
 def _meant(word: str, kind: Kind) -> tuple[Path, str]:
-    """The run of a word that must mean one, and how it was chosen."""
     paths, folder = _candidates(word)
     every = newest_first(RunFiles.read(path, strict=False) for path in paths)
     runs = [run for run in every if kind.fits(run)]
@@ -210,20 +197,14 @@ def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     if not runs:
         raise _none(word, kind)
     if folder is None and len(runs) > 1:
-        raise _ambiguous(word, runs)
+        listed = [f"{run.path}  {run.state or 'no status'} {run.when[:16]}" for run in runs[:_LISTED]]
+        more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
+        problem = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
+        raise ConfigError("\n    ".join([problem, *listed, *more]))
     return runs[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
 
 
-def _ambiguous(word: str, runs: Sequence[RunFiles]) -> ConfigError:
-    """The refusal of a word that is in the names of several runs, the newest of which are listed."""
-    listed = [f"{run.path}  {run.state or 'no status'} {run.when[:16]}" for run in runs[:_LISTED]]
-    more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
-    problem = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
-    return ConfigError("\n    ".join([problem, *listed, *more]))
-
-
 def _with_part(part: str) -> list[Path]:
-    """The runs below `outputs` with this part in `RUN`, or in `NAME/RUN` if it has a `/`."""
     part = part.removeprefix(f"{_OUTPUTS}/")
     names = {
         path: path.relative_to(_OUTPUTS).as_posix() if "/" in part else path.name for path in _below(_OUTPUTS)
@@ -234,12 +215,10 @@ def _with_part(part: str) -> list[Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """The run directories in and below a folder, without the trials of searches and the jobs of tables."""
     yield from below(folder, without=_OF_OTHERS) if os.path.isdir(folder) else ()
 
 
 def _none(word: str, kind: Kind) -> DataError:
-    """The refusal of a word that must mean a run, and means none."""
     text, is_model = word.removeprefix(MARK), kind is OF_MODEL
     names = [path.name for path in _OUTPUTS.glob("*") if path.is_dir() and path.name != text]
     hint = near_models(text) if is_model else nearest(text, names)
@@ -254,8 +233,7 @@ def _none(word: str, kind: Kind) -> DataError:
 def near_models(word: str) -> str:
     """`"; did you mean 'run:toy'?"` for a word that names no model here, or an empty string.
 
-    It is the nearest of the finished runs with a model, by the name of either folder, and of the presets'
-    models; where none is near, `"; runs with a model: run:toy"`, the newest.
+    Where none of runs and presets is near, `"; runs with a model: run:toy"`, the newest.
     """
     text = word.removeprefix(MARK).removeprefix(f"{_OUTPUTS}/")
     runs = [run for path in _below(_OUTPUTS) if OF_MODEL.fits(run := RunFiles.read(path, strict=False))]
@@ -269,7 +247,6 @@ def near_models(word: str) -> str:
 
 
 def _models_of_presets() -> dict[str, str]:
-    """The ids of the presets' models, by the words that may mean one."""
     words = {}
     for preset in presets.groups()["backbone"]:
         if isinstance(model := presets.whole(presets.folder(), f"backbone/{preset}").get("name"), str):
@@ -278,11 +255,7 @@ def _models_of_presets() -> dict[str, str]:
 
 
 def same_config(folder: Path, config: Plain) -> None:
-    """Refuse to resume the run of a folder with another configuration than it began with.
-
-    Raises:
-        ConfigError: with every option that has changed, as `option: then -> now`.
-    """
+    """Refuse to resume a run with another configuration than it began with, with every changed option."""
     began = RunFiles.read(folder, strict=False).config_sha256
     if began in (None, config_hash(config)):  # None: it has not begun
         return
@@ -308,11 +281,7 @@ def beginning(folder: Path) -> Plain:
 
 
 def same_data(folder: Path, data: Mapping[str, str]) -> None:
-    """Refuse to resume a run with other data, models or code than it began with, by their fingerprints.
-
-    Raises:
-        ConfigError: with everything that has changed.
-    """
+    """Refuse to resume a run with other data, models or code than it began with, by their fingerprints."""
     began = {name: None for name in data if not name.startswith(CODE)}
     began |= RunFiles.read(folder, strict=False).data
     problems = [f"{changes([name])} since {folder} began; start a new run" for name in changed(data, began)]
@@ -338,10 +307,7 @@ def changes(names: Sequence[str]) -> str:
 
 
 def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:
-    """Add to `environment.json` that a run is resumed after `step` optimizer steps.
-
-    `differences` say, a line each, what is not as it was when the checkpoint was made.
-    """
+    """Add to `environment.json` that a run is resumed after `step` steps, and what is not as it was then."""
     environment = RunFiles.read(folder, strict=False).environment
     before = environment.get("resumed", [])
     entry = {"time": now(), "step": step, "differences": list(differences)}
@@ -349,11 +315,7 @@ def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:
 
 
 def refuse_code(folder: Path) -> None:
-    """Refuse a run directory whose configuration names code: no run of ours ever had such a one.
-
-    Raises:
-        ConfigError: with every such key.
-    """
+    """Refuse a run directory whose configuration names code: no run of ours ever had such a one."""
     run = RunFiles.read(folder, strict=False)
     configs = {folder / "config.yaml": run.config, folder / BEGAN: run.began_with}
     if problems := [f"{path}: {key}" for path, plain in configs.items() for key in safety.code_keys(plain)]:
@@ -364,9 +326,6 @@ def configuration(folder: Path) -> Plain:
     """The content of `config.yaml`, to be run again; the caller must check it like any configuration.
 
     Keys keep their YAML types, such as numbers, which `RunFiles` turns into strings.
-
-    Raises:
-        ConfigError: if there is none, or it is of another schema version.
     """
     path = folder / "config.yaml"
     if not path.is_file():

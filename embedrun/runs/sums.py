@@ -24,11 +24,7 @@ def write(folder: Path) -> None:
 
 
 def verify(folder: Path, *, every_byte: bool = False) -> None:
-    """Compare a model with its sums, where it has some; above `AT_ONCE`, only sizes unless `every_byte`.
-
-    Raises:
-        DataError: with every file that differs.
-    """
+    """Compare a model with its sums, where it has some; above `AT_ONCE`, only sizes unless `every_byte`."""
     place = folder / FILE
     if not place.is_file():
         return
@@ -48,7 +44,6 @@ def verify(folder: Path, *, every_byte: bool = False) -> None:
 
 
 def _difference(path: Path, size: int, digest: str | None) -> str:
-    """How a file differs from its sum; without a digest only sizes are compared."""
     if not path.is_file():
         return "is missing"
     if path.stat().st_size == size and (digest is None or files.sha256(path) == digest):

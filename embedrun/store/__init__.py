@@ -6,7 +6,6 @@ that lists for each file its path, packed bytes, SHA-256, rows and columns, and 
 Training and evaluation only read it; `fill` alone writes.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -15,12 +14,12 @@ from typing import Any
 
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, expanded, user_cache
+from embedrun.files import Plain, as_written, expanded, read_json, user_cache
 from embedrun.store.catalogue import Catalogue, published_problems
-from embedrun.store.columns import LineFaults, Rule, as_is, convert
-from embedrun.store.read import KINDS, TEXT, blocks, kind, read_text, sha256
+from embedrun.store.columns import LineFaults, Rule, convert
+from embedrun.store.read import KINDS, TEXT, blocks, kind, sha256
 
-__all__ = ["KINDS", "TEXT", "Store", "choose", "kind", "read_text", "sha256", "verify"]
+__all__ = ["KINDS", "TEXT", "Store", "choose", "kind", "sha256", "verify"]
 
 # What an entry of the manifest has at the least.
 _ENTRY = {"path": str, "bytes": int, "sha256": str, "rows": int}
@@ -65,30 +64,19 @@ class Store:
         """MANIFEST.json: one entry a file, with `path`, `bytes`, `sha256` and `rows` at the least."""
         self._require("MANIFEST.json")
         path = self.path("MANIFEST.json")
-        try:
-            entries = json.loads(read_text(path))
-        except (ValueError, RecursionError) as fault:
-            raise DataError(f"{path}: not JSON ({fault})") from fault
-        if not isinstance(entries, list):
-            raise DataError(f"{path}: expected a list of files, got {type(entries).__name__}")
-        for number, entry in enumerate(entries, 1):
-            types = {name: type(value) for name, value in entry.items()} if isinstance(entry, dict) else {}
-            if not _ENTRY.items() <= types.items():
-                raise DataError(f"{path}, entry {number}: needs {', '.join(_ENTRY)}; see embedrun/store/")
+        with as_written(path, f"a list of files with {', '.join(_ENTRY)}", "see embedrun/store/"):
+            entries = read_json(path)
+            types = [{name: type(value) for name, value in entry.items()} for entry in entries]
+            if not isinstance(entries, list) or not all(_ENTRY.items() <= of.items() for of in types):
+                raise ValueError("other types or fields")
         return entries
 
     def read(self, relative: str, columns: Sequence[str]) -> dict[str, list[Any]]:
         """The named columns of a packed file, which may have others, each ``(rows,)``; raises as `typed`."""
-        return self.typed(relative, dict.fromkeys(columns, as_is))
+        return self.typed(relative, dict.fromkeys(columns, lambda value: value))
 
     def typed(self, relative: str, rules: Mapping[str, Rule]) -> dict[str, list[Any]]:
-        """The columns, each value by the rule of its column; of plain text the one column is its lines.
-
-        Raises:
-            DataError: if the file is missing, damaged, not UTF-8 or has no row; if a column is missing; if a
-                row has not as many fields as the header, or is no JSON object with every field; or if a value
-                breaks its rule.
-        """
+        """The columns, each value by the rule of its column; of plain text the one column is its lines."""
         self._require(relative)
         path = self.path(relative)
         faults = LineFaults(path)
@@ -104,7 +92,7 @@ def choose(command: str, names: Sequence[str], paths: Iterable[str], catalogue: 
     """The files of `paths` that the user's names mean, in their order; all where no name is given.
 
     A name is that of a data set (`subj`) or of a group (`senteval`); else a folder (`senteval/mrpc`), a file
-    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`). A ConfigError for every unknown one.
+    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`).
     """
     known = {path: _names(path, catalogue) for path in paths}
     words = sorted(set().union(*known.values()))
@@ -128,9 +116,8 @@ def _names(path: str, catalogue: Catalogue) -> set[str]:
 def verify(store: Store, entry: Plain, catalogue: Catalogue | None = None) -> list[str]:
     """Every fault of one file, one line each; empty for a whole file.
 
-    Checked are presence, packed bytes, SHA-256 and rows. Where the checksum is wrong the content is still
-    read, since a faulty row says more than a checksum. A manifest can be made of a faulty file, such as the
-    SUBJ of 5,020 rows that was long in use, so the file is also held against the published counts.
+    Where the checksum is wrong the content is still read, since a faulty row says more. A manifest can be
+    made of a faulty file, such as the SUBJ of 5,020 rows that was long in use: hence the published counts.
     """
     name = entry["path"]
     if problems := store.missing([name]):

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from embedrun.console import say, size
-from embedrun.errors import DISK, EmbedrunError, is_full
+from embedrun.errors import is_full
 from embedrun.files import Plain, read_json, to_json, user_cache
 
 _ENTRY = "entry.json"
@@ -27,26 +27,15 @@ def folder() -> Path:
 def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> Path:
     """The folder that `make` fills, made anew only where there is none of this kind and key.
 
-    It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. Of several
-    processes that make it at a time, the folder of the first serves. Without a folder that can be written, it
-    is made in a temporary one, for this process. The key is plain data that decides the content; `what` it is
-    stands in messages and lists. An EmbedrunError (exit 5) where the disk is full.
+    It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. The key is
+    plain data that decides the content; `what` it is stands in messages and lists.
     """
     name = f"{kind}-{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}"
     path = folder() / name
-    try:
-        if not _is_whole(path):
-            path = _writable(folder()) / name
-        if not _is_whole(path):
-            _make(path, make, what)
-    except OSError as fault:
-        if not is_full(fault):
-            raise
-        raise EmbedrunError(
-            f"{folder()}: no room left on the disk for {what}; embedrun data clean removes what was prepared "
-            "before, and XDG_CACHE_HOME=DIR names another place",
-            exit_code=DISK,
-        ) from fault
+    if not _is_whole(path):
+        path = _writable(folder()) / name
+    if not _is_whole(path):
+        _make(path, make, what)
     with contextlib.suppress(OSError):  # an entry of somebody else can be read all the same
         os.utime(path / _ENTRY)
     return path
@@ -54,7 +43,6 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
 
 @cache
 def _writable(path: Path) -> Path:
-    """The folder, made where it is missing; else one that ends with this process."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
@@ -89,7 +77,6 @@ def _make(path: Path, make: Callable[[Path], None], what: str) -> None:
 
 @cache
 def _checked(path: Path, inode: int) -> bool:
-    """Whether the files of an entry are those that were written; a process reads them once."""
     try:
         files = read_json(path / _ENTRY)["files"]
         return all(_checksum(path / name) == checksum for name, checksum in files.items())

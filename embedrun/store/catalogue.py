@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,6 @@ class DataSet:
     licence: str
     files: dict[str, StoreFile]
 
-    @property
-    def is_on_hub(self) -> bool:
-        """Whether a source of any of its files is known."""
-        return any(file.hub for file in self.files.values())
-
 
 @dataclass(frozen=True)
 class Catalogue:
@@ -91,6 +86,7 @@ class Catalogue:
     groups: dict[str, list[str]]
 
     @staticmethod
+    @cache
     def read(path: Path | None = None) -> "Catalogue":
         """The catalogue in a YAML file, by default ours; a ConfigError names every fault of the file."""
         path = path or presets.folder() / "hub.yaml"
@@ -127,12 +123,9 @@ def published_problems(
     first: int,
     constant: Collection[str] = (),
 ) -> list[str]:
-    """Where a file differs from what is published of it.
+    """Where a file, whose first row has the number `first`, differs from what is published of it.
 
-    Args:
-        values: by column, each ``(rows,)``.
-        first: number of the first row.
-        constant: columns that the source does not have, and that are not checked.
+    `values` are by column, each ``(rows,)``; those that are `constant` the source does not have.
     """
     problems = [f"{path}: {rows} rows, {_PUBLISHED} {known.rows}"] if known.rows not in (None, rows) else []
     for column, expected in known.counts.items():

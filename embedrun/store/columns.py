@@ -115,11 +115,6 @@ def category(value: object, *, classes: int) -> int:
     return value
 
 
-def as_is(value: object) -> object:
-    """The rule of a column that may hold anything."""
-    return value
-
-
 def convert(
     columns: Mapping[str, Sequence[object]],
     rules: Mapping[str, Rule],
@@ -128,8 +123,7 @@ def convert(
 ) -> dict[str, list[Any]]:
     """The rows of which every value fits the rule of its column; the caller raises the faults.
 
-    `columns` are raw values, each ``(rows,)``, `rows` their numbers in the file. Each refused value is noted
-    in `faults`, and its row left out.
+    `columns` are raw values, each ``(rows,)``, `rows` their numbers in the file.
     """
     typed: dict[str, list[Any]] = {name: [] for name in rules}
     fits = [True] * len(rows)  # (rows,)

@@ -58,12 +58,7 @@ class Fetched(NamedTuple):
 
 
 def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
-    """Copy files of another store, by name, or all; intact ones stay, so that a killed copy can be resumed.
-
-    Raises:
-        ConfigError: for an unknown name.
-        DataError: if a wanted file of the folder is faulty, which is not copied then; or as `_fetch`.
-    """
+    """Copy files of another store, by name, or all; intact ones stay, so a killed copy can be resumed."""
     source = Store(folder)
     offered = {entry["path"]: entry for entry in source.manifest}
 
@@ -88,11 +83,7 @@ def _fetch(
     is_there: Callable[[str, Plain], bool],
     fetch: Callable[[str], Fetched],
 ) -> list[Fetched]:
-    """What `fetch` makes of each file that is not there as its source and its entry in the manifest say.
-
-    Before anything is fetched, a DataError if one is no damaged copy of a listed file but the user's own or
-    of another version, and a ConfigError if the store cannot be written; exit 8 if another fills it now.
-    """
+    """Fetch what is not there; files of the user's own, or of another version, are refused before."""
     results = []
     refuse_unwritable("--data-dir", store.root)
     store.root.mkdir(parents=True, exist_ok=True)
@@ -114,16 +105,7 @@ def _fetch(
 
 
 def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
-    """Download data sets from the hub, one at least, and convert them to the store layout, file by file.
-
-    An intact file is left as it is, so that an interrupted download can be resumed. The manifest says
-    repository, commit and files of each.
-
-    Raises:
-        ConfigError: for an unknown name, or no name.
-        DataError: if a name has no source on the hub, cannot be downloaded or is not what is published; or as
-            `_fetch`. Files that were whole before stay.
-    """
+    """Download data sets from the hub, one at least, and convert them; intact files stay."""
     if not names:
         raise ConfigError(f"{_GET}: name what to fetch, such as stsb or nli; or give --from FOLDER")
     sources = _sources(names, catalogue)
@@ -145,10 +127,6 @@ def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[F
 
 
 def _sources(names: Sequence[str], catalogue: Catalogue) -> dict[str, HubSource]:
-    """The source of each file of these names that has one; a warning names data sets without any.
-
-    A DataError names those of the names that give no file.
-    """
     every = {path: file.hub for path, file in catalogue.files.items() if file.hub is not None}
     paths = choose(_GET, names, catalogue.files, catalogue)
     copy = "no source on the hub is known; copy it from a mounted store with --from FOLDER"
@@ -156,7 +134,7 @@ def _sources(names: Sequence[str], catalogue: Catalogue) -> dict[str, HubSource]
     if without := [name for name in chosen if every.keys().isdisjoint(chosen[name])]:
         raise DataError([f"{name}: {copy}" for name in without])
     for name, data_set in catalogue.data_sets.items():
-        if not data_set.is_on_hub and not data_set.files.keys().isdisjoint(paths):
+        if every.keys().isdisjoint(data_set.files) and not data_set.files.keys().isdisjoint(paths):
             say(f"warning: {name}: {copy}")
     return {path: every[path] for path in paths if path in every}
 
@@ -166,9 +144,7 @@ def converted(
 ) -> tuple[Plain, bytes]:
     """The entry of the manifest and the bytes of the file `target` of the store, of the source's in `folder`.
 
-    Texts lose outer blanks and are otherwise unaltered; labels are whole numbers, scores numbers. The same
-    rows give the same bytes. A DataError if a file cannot be read, lacks a column or has a value that does
-    not fit, or if the rows, or their labels, are not as many as published.
+    Texts lose outer blanks and are otherwise unaltered; the same rows give the same bytes.
     """
     columns = _read(source, folder)
     rows = len(next(iter(columns.values())))
@@ -229,7 +205,6 @@ def mark(first: str, second: str) -> str:
 
 
 def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
-    """Typed values by our name, of the rows that are kept, file after file."""
     rules = {source.columns[name]: partial(_value, name, source) for name in source.columns}
     columns: dict[str, list[object]] = {name: [] for name in source.columns}
     problems: list[str] = []
@@ -245,17 +220,11 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
             problems += fault.problems
     if problems:
         raise DataError(problems)
-    columns = _kept(columns, source.keep)
-    if not any(columns.values()):
-        raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
-    return columns
-
-
-def _kept(columns: dict[str, list[object]], keep: Mapping[str, list]) -> dict[str, list[object]]:
-    """The rows whose values are all among those to keep."""
-    for name, accepted in keep.items():
+    for name, accepted in source.keep.items():
         fits = [value in accepted for value in columns[name]]  # (rows,)
         columns = {other: list(compress(values, fits)) for other, values in columns.items()}
+    if not any(columns.values()):
+        raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
     return columns
 
 
@@ -263,7 +232,6 @@ _NUMBERS = {"label": ((int,), "a whole number"), "score": ((int, float), "a fini
 
 
 def _value(name: str, source: HubSource, value: Any) -> object:
-    """A value of the hub by the type of its column: a label, a score, or a text without outer blanks."""
     if name in source.values:
         if value not in source.values[name]:
             raise ValueError(f"{value!r} is none of {', '.join(map(repr, source.values[name]))}")
@@ -291,7 +259,6 @@ def _text(target: str, columns: Mapping[str, Sequence[object]]) -> str:
 
 
 def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:
-    """What the manifest says beside bytes and rows."""
     if target.endswith(".txt.gz"):
         return {}
     facts: dict[str, object] = {"columns": list(columns)}
@@ -312,7 +279,6 @@ def listing(store: Store, catalogue: Catalogue) -> list[list[str]]:
         listed = [known[path]["rows"] for path in here if path in known]
         counted = f"{sum(listed):,}" if len(listed) == len(here) else "?"
         number = f"{len(here)} of {len(data_set.files)}"
-        table.append(
-            [name, number, counted if here else "-", "yes" if data_set.is_on_hub else "no", data_set.licence]
-        )
+        source = "yes" if any(file.hub for file in data_set.files.values()) else "no"
+        table.append([name, number, counted if here else "-", source, data_set.licence])
     return table

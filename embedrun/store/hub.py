@@ -31,11 +31,7 @@ _COPY = "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
 
 
 def snapshot(repo: str, revision: str | None, files: Sequence[str]) -> tuple[Path, str]:
-    """The folder with files of one commit, and the commit; without network the hub's cache serves.
-
-    `revision` is a commit, or None for the newest, without network the newest that the cache knows. A
-    DataError if there is no such repository, revision or file, or the hub does not answer.
-    """
+    """The folder with files of a commit, else the newest that the hub or its cache has, and the commit."""
     next_step = "a mounted copy serves as well: embedrun data get NAME --from FOLDER"
     folder = _downloaded(repo, revision, files, next_step)
     if missing := [name for name in files if not (folder / name).is_file()]:
@@ -47,7 +43,6 @@ def snapshot(repo: str, revision: str | None, files: Sequence[str]) -> tuple[Pat
 
 
 def _downloaded(repo: str, revision: str | None, files: Sequence[str], next_step: str = _COPY) -> Path:
-    """The folder of a commit with these files of it, as far as the commit has them."""
     import huggingface_hub
     from huggingface_hub import errors
 
@@ -134,17 +129,11 @@ def files_of(
     """Find the data files of a data set, and download those that the hub's cache lacks.
 
     Which files belong to which split is what `datasets` makes of the names: the `configs` in the README.md of
-    the repository, else the hub's rules for names of files and folders. Only the files of the config are
-    downloaded; code of the repository is never run. For a commit whose files, README.md too, are in the cache
-    nobody asks the hub; a branch is looked up there once, and without network in the cache.
+    the repository, else the hub's rules. Code of the repository is never run. For a commit whose files,
+    README.md too, are in the cache nobody asks the hub.
 
     `path` is ``hf://datasets/OWNER/NAME``; with a file of it: that file, as split ``train``; with a folder:
     its files by the hub's rules, whatever the README.md says.
-
-    Raises:
-        ConfigError: for words that cannot be meant.
-        DataError: if there is no such data set, revision, config or file, the hub does not answer, or a file
-            is of another kind.
     """
     if faults := problems(path, config, revision):
         raise ConfigError(faults)
@@ -165,10 +154,9 @@ def files_of(
 
 
 def pinned(options: Plain, began: object) -> Plain:
-    """The options of a data set, with a commit in the place of a branch of the hub.
+    """The options of a data set, with a commit, that of the run's options `began`, in place of a branch.
 
-    `began` are the options of a run that began with these, whose commit is used. What cannot be had stays,
-    for `files_of` to report with everything else that is missing.
+    What cannot be had stays, for `files_of` to report with everything else that is missing.
     """
     path, revision = options.get("path"), options.get("revision")
     if not on_hub(path) or _COMMIT.fullmatch(str(revision)):
@@ -197,13 +185,11 @@ def commit_of(options: Plain | None) -> dict[str, str]:
 
 
 def _parts(path: str) -> tuple[str, str]:
-    """The repository, and what is meant inside of it, or nothing."""
     parts = path.removeprefix(PREFIX).removesuffix("/").split("/")
     return "/".join(parts[:2]), "/".join(parts[2:])
 
 
 def _cached(repo: str, revision: str | None) -> Path | None:
-    """The folder of a commit in the cache, if the README.md that says what is what is there too."""
     from huggingface_hub import try_to_load_from_cache
 
     if revision is None or not _COMMIT.fullmatch(revision):
@@ -213,7 +199,6 @@ def _cached(repo: str, revision: str | None) -> Path | None:
 
 
 def _chosen(repo: str, folder: Path, inside: str, config: str | None, kinds: Sequence[str]) -> HubFiles:
-    """The files of a config, or of the file or folder `inside`; they need not be on this machine yet."""
     where, names = f"hub data set {repo}, commit {folder.name}", _names(repo, folder)
     try:
         splits = {"train": [inside]} if inside in names else _resolved(names, folder / _CARD, inside, config)
@@ -237,11 +222,7 @@ def _chosen(repo: str, folder: Path, inside: str, config: str | None, kinds: Seq
 
 
 def _resolved(names: Sequence[str], card: Path, inside: str, config: str | None) -> dict[str, list[str]]:
-    """The names of the files of each split, as `datasets` tells them by names alone.
-
-    Before a download there is nothing else, so it is shown a folder of empty files. A ConfigError for a
-    config that there is not, or none where there are several; else what `datasets` raises.
-    """
+    # Before a download `datasets` can tell the splits by names alone: it is shown a folder of empty files.
     from datasets import load_dataset_builder
 
     with tempfile.TemporaryDirectory() as temporary:
@@ -267,7 +248,6 @@ def _resolved(names: Sequence[str], card: Path, inside: str, config: str | None)
 
 
 def _names(repo: str, folder: Path) -> list[str]:
-    """The names of all files that the commit has, as far as that is known here."""
     import huggingface_hub
     from huggingface_hub import errors
 
@@ -280,10 +260,7 @@ def _names(repo: str, folder: Path) -> list[str]:
 
 
 def _copy_configs(card: Path, copy: Path) -> list[str]:
-    """Write the configs of a README.md without their `features`, which may be of another `datasets`.
-
-    Gives their names; the hub calls the one config of a data set that names none `default`.
-    """
+    """Write the configs of a README.md without their `features`, which may be of another `datasets`."""
     from huggingface_hub import metadata_load
 
     metadata = metadata_load(card) if card.is_file() else None

@@ -1,13 +1,11 @@
 """Raw records of TSV, CSV, JSON Lines, Parquet and text files, in blocks, with faults by row.
 
-CSV and TSV are read by Arrow with every column as text. The CSV builder of `datasets` is pandas, which fills
-short rows in silence; Arrow names them.
+The CSV builder of `datasets` is pandas, which fills short rows in silence; Arrow names them.
 """
 
 import contextlib
 import gzip
 import json
-import os
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,12 +56,6 @@ def sha256(path: Path) -> str:
         return files.sha256(path)
 
 
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, unpacked if its name ends in `.gz`; a DataError if it cannot be read."""
-    with _readable(path), _open(path) as file:
-        return file.read()
-
-
 def _open(path: Path) -> TextIO:
     """A UTF-8 file, with or without a byte order mark; the line ends stay."""
     opened = gzip.open if path.suffix.lower() == ".gz" else open
@@ -98,9 +90,6 @@ def blocks(
     to and raises; `hint` is what to do about a missing column.
 
     A `stream` of the `form` `TEXT` or `.jsonl` is read in place of a file; `path` stands in the messages.
-
-    Raises:
-        DataError: if the file cannot be read, has no record, or lacks a wanted column altogether.
     """
     form = form or kind(path) or TEXT
     is_empty = True
@@ -123,7 +112,6 @@ def blocks(
 
 
 def _require_columns(where: str, wanted: Sequence[str], header: Sequence[str], hint: str) -> None:
-    """Raise a DataError that names every missing column, the nearest one and all there are."""
     problems = [
         f"{where}: more than one column is named {name!r}"
         if name in header
@@ -166,7 +154,6 @@ def _delimited(
 
 
 def _open_delimited(path: Path, columns: Sequence[str], parse: Mapping[str, Any]) -> Any:
-    """Batches of the columns, as text."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -196,7 +183,6 @@ def _grouped(records: _Records, wanted: Sequence[str]) -> Iterator[Block]:
 
 
 def _lines(path: Path, stream: TextIO | None) -> Iterator[tuple[int, str]]:
-    """Lines without their ends, and their numbers from 1."""
     with stream or _open(path) as file:
         for number, line in enumerate(file, 1):
             yield number, line.removesuffix("\n").removesuffix("\r")
@@ -267,16 +253,8 @@ class Texts:
         if kind(self.path) == TEXT and self.field is not None:
             raise ConfigError(f"--field: a {TEXT} file has no fields, got {self.field!r}; leave it out")
 
-    def count(self) -> int:
-        """The number of texts, each looked at; raises as `read` does."""
-        return sum(1 for _ in self.read())
-
     def read(self) -> Iterator[str]:
-        """The texts, in order, without faulty ones, which are raised when all, or a thousand, are read.
-
-        Raises:
-            DataError: if a text is faulty, there is none, or reading fails midway.
-        """
+        """The texts, in order, without faulty ones, which are raised when all, or a thousand, are read."""
         path, is_empty = self.path or Path("standard input"), True
         faults, rule = LineFaults(path), any_text if self.allow_empty else sentence
         for columns, rows in self._blocks(path, faults):
@@ -298,8 +276,8 @@ class Texts:
         wanted, stream, form = [self.field or "text"], None, None
         if self.path is None:
             form = TEXT if self.field is None else ".jsonl"
-            descriptor = os.dup(sys.stdin.fileno())  # closing it leaves standard input open
-            stream = open(descriptor, encoding="utf-8-sig", newline="\n")  # noqa: SIM115 - `blocks` closes it
+            # `blocks` closes it, and leaves standard input open.
+            stream = open(sys.stdin.fileno(), encoding="utf-8-sig", newline="\n", closefd=False)  # noqa: SIM115
         hint = "; --field NAME names another"
         return blocks(path, wanted, faults, hint=hint, stream=stream, form=form, blank=True)
 

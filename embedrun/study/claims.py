@@ -107,11 +107,7 @@ class Decision:
 
 
 def decide(claims: Sequence[Claim], runs: Runs) -> list[Decision]:
-    """Decide all claims of a study together, in their order; draws must be of the same resamples, in order.
-
-    Raises:
-        ValueError: for a claim with fewer than two runs a side, or two pairs.
-    """
+    """Decide all claims of a study together, in their order; draws are of the same resamples, in order."""
     differences = [_difference(claim, runs) for claim in claims]
     decisions: dict[int, Decision] = {}
     level, rejecting = 0.0, True
@@ -127,7 +123,6 @@ def decide(claims: Sequence[Claim], runs: Runs) -> list[Decision]:
 
 
 def _difference(claim: Claim, runs: Runs) -> tuple[dict[int, float], Estimate]:
-    """The difference of each pair of runs by seed, and that of the means."""
     better, worse = runs.get(claim.better, {}), runs.get(claim.worse, {})
     sides = [list(better.values()), list(worse.values())]
     each: dict[int, float] = {}

@@ -43,10 +43,8 @@ class Searched:
 
     def ends(self) -> Sequence[Any]:
         """The values to check before the search: both ends of the range, or every option of a choice."""
-        options = self.distribution
-        return (
-            options.choices if isinstance(options, CategoricalDistribution) else [options.low, options.high]
-        )
+        space = self.distribution
+        return space.choices if isinstance(space, CategoricalDistribution) else [space.low, space.high]
 
     def every(self) -> Sequence[object] | None:
         """All values; None for floats."""
@@ -98,7 +96,6 @@ def split(overrides: Sequence[str]) -> Split:
 
 
 def _searched(name: str, sign: str, word: str, inside: str) -> Searched:
-    """One option; raises `ValueError` if its distribution is invalid, or the option cannot be searched."""
     if name in _FIXED or re.match(r"hydra[./]", name) or decides(name) == "nothing":
         raise ValueError("this option changes no score or says which one is compared; it cannot be searched")
     text, distribution = _choice(inside) if word == "choice" else _range(word, inside)

@@ -6,24 +6,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from embedrun import estimate
 from embedrun.backbone.shape import shape_of, size_of
 from embedrun.config import BackboneConfig
 from embedrun.config.compose import Compositions
 from embedrun.config.request import Request
 from embedrun.console import duration, fitted, room, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE, ConfigError, DataError
-from embedrun.estimate import (
-    Cost,
-    Scored,
-    batches,
-    precision,
-    processes_of,
-    row_tokens,
-    seconds,
-    span,
-)
 from embedrun.experiment.data import Fingerprints, divided
 from embedrun.experiment.notices import model_of, notices
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
@@ -34,22 +25,10 @@ from embedrun.launch.job import Job, latest, outcome_of, standing
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import changed, changes, configuration
 from embedrun.store import Store
-from embedrun.table.cells import (
-    FINISHED,
-    MISSING,
-    NOT_RUNNABLE,
-    Cells,
-    Measured,
-    Seeds,
-    Slot,
-    label_of,
-    referred,
-)
+from embedrun.table.cells import MISSING, NOT_RUNNABLE, Cells, Measured, Seeds, Slot, label_of, referred
 from embedrun.table.preset import KEY, RUN, Scale, Table
 
 _NOT_STARTED = "not started"
-
-
 Known = tuple[str, int]  # identity of a configuration, and seed
 
 
@@ -73,11 +52,6 @@ class Task:
         return self.slot.key, self.slot.seed
 
     @property
-    def command(self) -> Literal["train", "evaluate"]:
-        """The command that it is a run of."""
-        return self.slot.cell.command
-
-    @property
     def needs(self) -> Mapping[str, Known]:
         """The runs that it starts from or scores, by the name after `run:`; of one that is not run, none."""
         return {name: (slot.key, slot.seed) for name, slot in self.slot.needs.items()} if self.is_open else {}
@@ -90,7 +64,7 @@ class Task:
     @property
     def state(self) -> str:
         """`again`; of what no longer counts, its changed code or `other rows`; else the slot's state."""
-        if self.again and self.slot.state == FINISHED:
+        if self.again and self.slot.run is not None:
             return "again"
         if self.slot.state != MISSING or (old := self.slot.passed_over) is None:
             return self.slot.state
@@ -110,7 +84,7 @@ def tasks_of(
     `cells` knows the existing runs that count. `rows` are the ids of the wanted rows; with `again`, their
     cells are run although they have finished.
     """
-    wanted = replace(table, rows=tuple(row for row in table.rows if row.id in rows))
+    wanted = replace(table, rows=[row for row in table.rows if row.id in rows])
     tasks: dict[Known, Task] = {}
     for slot in cells.find(wanted, seeds):
         if slot.state != NOT_RUNNABLE:
@@ -150,14 +124,14 @@ class Plans:
         self.notices: dict[str, None] = {}
         compositions = Compositions()
         for task in (task for stage in stages for task in stage if task.is_open):
-            known, overrides = task.known, task.slot.overrides
+            known, command, overrides = task.known, task.slot.cell.command, task.slot.overrides
             try:
-                config = compositions.config(task.command, overrides)
+                config = compositions.config(command, overrides)
                 if scale is not None:
                     config[KEY] = scale.name
                 self.configs[known] = config
-                self.choices[known] = compositions.choices(task.command, overrides)
-                plan = self.made[known] = (plan_train if task.command == "train" else plan_evaluate)(config)
+                self.choices[known] = compositions.choices(command, overrides)
+                plan = self.made[known] = (plan_train if command == "train" else plan_evaluate)(config)
                 with contextlib.suppress(DataError):  # the run reports it
                     self.notices |= dict.fromkeys(notices(plan.config, overrides))
             except ConfigError as fault:
@@ -171,22 +145,16 @@ class CurrentRows:
     """
 
     def __init__(self, overrides: Sequence[str]) -> None:
-        given = [override.partition("=")[2] for override in overrides if override.startswith("data_dir=")]
-        self._data_dir = given[-1:]
+        given = (override.partition("=") for override in overrides)
+        self._given = {key: value for key, _, value in given if key == "data_dir"}
         self._fingerprints = Fingerprints()
 
-    def agree(self, run: Measured) -> bool:
-        """Whether a run has read the current rows and models, as far as is known."""
-        return not self.changed(run)
-
     def changed(self, run: Measured) -> list[str]:
-        """The splits, by data set, and the models that have changed since a run read them."""
+        """The splits, by data set, and the models that have changed since a run read them; unknown: none."""
         try:
-            config = dict(configuration(run.path))
+            config = {**configuration(run.path), **self._given}
         except ConfigError:
             return []  # unknown
-        for folder in self._data_dir:
-            config["data_dir"] = folder
         command = "train" if "training" in config else "evaluate"
         return changed(self._fingerprints.of(command, config), run.data)
 
@@ -218,8 +186,7 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
     return "\n".join([*reduced, table, "", count, *refused])
 
 
-def _priced(cost: Cost, times: _Times) -> list[str]:
-    """The cells of what a run costs."""
+def _priced(cost: estimate.Cost, times: _Times) -> list[str]:
     return [
         f"{cost.steps:,}" if cost.steps else "-",
         f"{cost.operations:.1e}".replace("e+", "e") if cost.operations else "-",
@@ -228,13 +195,12 @@ def _priced(cost: Cost, times: _Times) -> list[str]:
 
 
 def _in_all(times: Sequence[_Times]) -> str:
-    """The known times of all runs together, in words; empty where none is known."""
     totals = []
     for what, place in (("the steps", 0), ("scoring", 1)):
         known = [seconds for each in times if (seconds := each[place]) is not None]
         if known:
             of_them = "" if len(known) == len(times) else f" of {len(known)} of them"
-            totals.append(f"{span(sum(known))} for {what}{of_them}")
+            totals.append(f"{estimate.span(sum(known))} for {what}{of_them}")
     return f"; about {' and '.join(totals)} on this machine; the table has the shorter" if totals else ""
 
 
@@ -254,20 +220,17 @@ def _model(task: Task, plan: TrainPlan | EvaluatePlan, plans: Plans) -> str | No
     return name if existing is None else str(existing.path)
 
 
-def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any]) -> Cost:
-    """The cost of a run from this model, as far as the model and the rows are here and whole.
-
-    `data` keeps what has been read, by the options that choose it.
-    """
+def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any]) -> estimate.Cost:
+    """The cost of a run from this model, as far as known; `data` keeps what was read, by its options."""
     config, backbone = plan.config, replace(_backbone(plan), name=model)
-    cost = Cost(plan.config.training.max_steps or 0 if isinstance(plan, TrainPlan) else 0)
+    cost = estimate.Cost(plan.config.training.max_steps or 0 if isinstance(plan, TrainPlan) else 0)
     try:
         shape = shape_of(backbone)
         size = None if shape is None else size_of(shape.config)
         if isinstance(plan, TrainPlan):
             rows = _once(data, "rows", plan, lambda store: divided(plan, store, with_dev=False).train)
-            known = batches(plan, rows, row_tokens(plan, rows, shape, size))
-            cost = Cost.of(plan.config, known, shape, size)
+            known = estimate.batches(plan, rows, estimate.row_tokens(plan, rows, shape, size))
+            cost = estimate.Cost.of(plan.config, known, shape, size)
         scored = _once(data, "scored", plan, lambda store: _scored(plan, store))
         if shape is None or size is None:
             return cost
@@ -278,24 +241,19 @@ def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any
         return cost
 
 
-def _seconds(plan: TrainPlan | EvaluatePlan, cost: Cost) -> _Times:
+def _seconds(plan: TrainPlan | EvaluatePlan, cost: estimate.Cost) -> _Times:
     config, steps, scoring = plan.config, None, None
     if cost.operations is not None and isinstance(plan, TrainPlan):
-        kind, processes = precision(plan.config), processes_of(plan.config)
-        steps = seconds(config.gpu.device, cost.operations, kind, processes)
+        kind, processes = estimate.precision(plan.config.gpu), estimate.processes_of(plan.config)
+        steps = estimate.seconds(config.gpu.device, cost.operations, kind, processes)
     if cost.scoring is not None:
-        scoring = seconds(config.gpu.device, cost.scoring, config.evaluation.precision)
+        scoring = estimate.seconds(config.gpu.device, cost.scoring, config.evaluation.precision)
     return steps, scoring
 
 
 def _once(
     data: dict[str, Any], what: str, plan: TrainPlan | EvaluatePlan, read: Callable[[Store], Any]
 ) -> Any:
-    """What is read of the data that the options choose.
-
-    Raises:
-        DataError: if it is not on this machine, or faulty.
-    """
     config = plan.config
     options: list[Any] = [what, config.dataset, config.data_dir, config.evaluation.tasks]
     if isinstance(plan, TrainPlan):
@@ -308,12 +266,12 @@ def _once(
     return data[key]
 
 
-def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> Scored:
+def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> estimate.Scored:
     test = Scorer.read(plan.tasks, plan.dataset, store, plan.config.evaluation)
     if isinstance(plan, EvaluatePlan):
-        return Scored.by(test)
+        return estimate.Scored.by(test)
     dev = divided(plan, store).dev
-    return Scored.by(test, dev_scorer(plan.dev_tasks, dev, store, plan.config.evaluation))
+    return estimate.Scored.by(test, dev_scorer(plan.dev_tasks, dev, store, plan.config.evaluation))
 
 
 class Reproduction:
@@ -329,7 +287,6 @@ class Reproduction:
         self._plans, self._rows, self._folder = plans, rows, folder
         self._hydra, self._again = tuple(hydra), again
         self._outcomes: dict[Known, Outcome] = {}
-        self._before: set[Known] = set()
         self._tasks: list[Task] = []
 
     @property
@@ -338,11 +295,7 @@ class Reproduction:
         return any(outcome.error for outcome in self._outcomes.values())
 
     def run(self, stage: Sequence[Task]) -> None:
-        """Run the unfinished tasks of one stage.
-
-        Raises:
-            launcher.Interrupted: on a signal, once the running ones have saved and ended.
-        """
+        """Run the unfinished tasks of one stage; `launcher.Interrupted` on a signal, once they have ended."""
         self._tasks += stage
         jobs: dict[str, list[tuple[Task, Job]]] = {}
         for task in stage:
@@ -350,13 +303,12 @@ class Reproduction:
             if isinstance(job, Outcome):
                 self._outcomes[task.known] = job
             else:
-                jobs.setdefault(task.command, []).append((task, job))
+                jobs.setdefault(task.slot.cell.command, []).append((task, job))
         for command, begun in jobs.items():
             request = Request(command, self._hydra)
             try:
-                outcomes = launcher.launch(
-                    request, [job for _, job in begun], self._folder, alone=not self._again
-                )
+                jobs_left = [job for _, job in begun]
+                outcomes = launcher.launch(request, jobs_left, self._folder, alone=not self._again)
             except launcher.Interrupted as stop:
                 self._note(begun, stop.outcomes)
                 raise
@@ -368,7 +320,7 @@ class Reproduction:
         problems = []
         for task in self._tasks:
             outcome = self._outcomes.get(task.known, Outcome(error=_NOT_STARTED, code=1))
-            state = "finished before" if task.known in self._before else _state(outcome)
+            state = _state(outcome) if task.is_open else "finished before"
             score = _score(outcome.main or {})
             rows.append([", ".join(task.labels), str(task.slot.seed), state, score, outcome.directory or "-"])
             if outcome.error and outcome.error != state:
@@ -382,7 +334,6 @@ class Reproduction:
         if task.again:  # as if nothing of it existed
             slot = replace(slot, run=None, unfinished=None, passed_over=None)
         if slot.run is not None:
-            self._before.add(task.known)
             return outcome_of(slot.run.path)
         if task.known in self._plans.refused:
             return Outcome(error=self._plans.refused[task.known], code=USAGE)
@@ -398,10 +349,9 @@ class Reproduction:
             say(f"{task.label} is run again: {why} since {old.path}")
         config, choices = self._plans.configs[task.known], self._plans.choices[task.known]
         config = referred(config, {f"{RUN}{name}": place for name, place in places.items()}.get)
-        return Job(task.command, config, list(slot.overrides), label=task.label, choices=choices)
+        return Job(slot.cell.command, config, list(slot.overrides), label=task.label, choices=choices)
 
     def _directory(self, known: Known) -> str | None:
-        """Where a run is that has finished."""
         run = self._outcomes.get(known)
         if run is None or run.directory is None or run.error:
             return None
@@ -412,8 +362,8 @@ class Reproduction:
         before, label = standing(path), f"{task.label}, resumes: {path}"
         if before.fault is not None:
             return Outcome(str(path), error=before.fault, code=before.code)
-        overrides = list(task.slot.overrides)
-        return Job(task.command, configuration(path), overrides, resumed=str(path), label=label)
+        command, overrides = task.slot.cell.command, list(task.slot.overrides)
+        return Job(command, configuration(path), overrides, resumed=str(path), label=label)
 
     def _note(self, begun: Sequence[tuple[Task, Job]], outcomes: Sequence[Outcome]) -> None:
         for (task, job), outcome in zip(begun, outcomes, strict=True):
@@ -427,9 +377,8 @@ def _state(outcome: Outcome) -> str:
         return "finished"
     if outcome.error == _NOT_STARTED:
         return outcome.error
-    return {IN_USE: "in use", INTERRUPTED: "interrupted", TERMINATED: "interrupted"}.get(
-        outcome.code, "failed"
-    )
+    states = {IN_USE: "in use", INTERRUPTED: "interrupted", TERMINATED: "interrupted"}
+    return states.get(outcome.code, "failed")
 
 
 def _score(main: Plain) -> str:

@@ -130,10 +130,6 @@ class Study:
 
     `prunes` is whether trials that do worse than the median are stopped early, `lowest` whether a lower score
     is better.
-
-    Raises:
-        ConfigError: if nothing can be written into the folder.
-        DataError: if the journal there cannot be read.
     """
 
     def __init__(
@@ -172,9 +168,6 @@ class Study:
 
         `options` are those that decide the results besides the searched ones, by dotted key; `data` has the
         sorted fingerprints of what the trials read, by name.
-
-        Raises:
-            ConfigError: with every option, or else with all data and models, that have changed.
         """
         now = {**options, **{option.name: option.text for option in self._searched}}
         with self._claiming:
@@ -195,7 +188,6 @@ class Study:
             raise ConfigError(problems)
 
     def _began_with(self, what: str, now: Plain) -> Plain:
-        """What the study recorded when it began; `now` is recorded where nothing is."""
         if what not in self._study.user_attrs:
             self._study.set_user_attr(what, dict(now))
         return self._study.user_attrs[what]
@@ -291,7 +283,6 @@ class Study:
         return ended
 
     def _compared(self, ended: Ended) -> Ended:
-        """The same, or a failure if there is no score, or another than the study compares."""
         if ended.score is None or math.isnan(ended.score):
             return Ended(reason=f"no dev score {ended.metric or ''}".rstrip())
         with self._claiming:

@@ -1,10 +1,7 @@
 """A search for the best options: its plan, checked at both ends of every range, its trials, their table."""
 
-import csv
 import hashlib
-import io
 import json
-import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -30,14 +27,12 @@ from embedrun.runs.search import settled
 from embedrun.store import hub
 from embedrun.study.distributions import Searched, split
 from embedrun.study.trials import Claim, Ended, Row, Study
-from embedrun.table.formats import cell
+from embedrun.table.formats import csv_text
 
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is tuned on the test set
 _MOST_FAILURES = 5  # consecutive; after so many the others would fail, too
 _SHOWN = 10  # trials in the table
 _NAMED = 3  # trials that are named as tied
-
-Report = Callable[[int, float], bool]
 
 
 @dataclass(frozen=True)
@@ -85,11 +80,7 @@ class TunePlan:
         return [*task_overrides(self.typed), *self._given(values)]
 
     def job(self, values: Plain) -> Composed:
-        """The configuration of one trial.
-
-        Raises:
-            ConfigError: if these values do not compose.
-        """
+        """The configuration of one trial; ConfigError if these values do not compose."""
         return composed(self.request, [*self.fixed, *self._given(values)])
 
     def _given(self, values: Plain) -> list[str]:
@@ -97,11 +88,7 @@ class TunePlan:
 
 
 def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | None) -> TunePlan:
-    """Parse a command line and check what it asks for, at both ends of every range.
-
-    Raises:
-        ConfigError: with every fault.
-    """
+    """Parse a command line and check it at both ends of every range; ConfigError with every fault."""
     request = Request.typed("train", overrides, config_dir)
     parts = split(request.overrides)
     problems = [*parts.problems, *_name_problems(study)]
@@ -163,9 +150,7 @@ def _no_dev(reason: str, plan: TrainPlan) -> str:
 def marks(plan: TunePlan) -> dict[str, list[str]]:
     """The distinct fingerprints of what the trials at the ends of every range read, sorted, by name.
 
-    Raises:
-        ConfigError: for what this machine lacks, or if the rows give no dev score to compare.
-        DataError: with all data and models that are missing, or the faults of the first damaged one.
+    Raises DataError with all data and models that are missing, or the faults of the first damaged one.
     """
     configs = [settled(config, pin=hub.pinned) for config in plan.ends]
     problems: list[str] = []
@@ -184,7 +169,6 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
 
 
 def _check_dev_rows(trial: TrainPlan) -> None:
-    """Raise `ConfigError` if the training rows give no dev rows, and nothing else says what is compared."""
     store = check_places(trial)
     rows = divided(trial, store) if trial.holds_out else None
     if rows is not None and rows.dev is None and trial.config.training.select_by is None:
@@ -192,7 +176,7 @@ def _check_dev_rows(trial: TrainPlan) -> None:
 
 
 def run(plan: TunePlan, study: Study, claim: Claim) -> Ended:
-    """Run one trial; raises as `train` does."""
+    """Run one trial."""
     if claim.trial.should_prune():  # by the dev scores of an earlier attempt
         return Ended(pruned=True)
     try:
@@ -214,7 +198,7 @@ def train(
     config: Plain,
     overrides: Sequence[str],
     directory: Path,
-    report: Report,
+    report: Callable[[int, float], bool],
     *,
     metric: str | None,
     claim: int,
@@ -222,15 +206,9 @@ def train(
 ) -> Ended:
     """Train, or resume an earlier attempt; one that finished unrecorded is only read.
 
-    Args:
-        directory: of the run; its process prints into the `.log` beside it.
-        report: called with step and value of each dev score; true ends the run.
-        metric: key of the dev score; None: the first that the run writes, that of its own dev split.
-        claim: descriptor of the lock file that keeps the trial claimed while the process lives.
-        choices: the presets behind the configuration.
-
-    Raises:
-        KeyboardInterrupt: on a signal, once the run has saved and ended.
+    `report` is called with step and value of each dev score `metric`, or the first that the run writes, that
+    of its own dev split; true ends the run. `claim` is the descriptor of the lock file that keeps the trial
+    claimed while the process lives.
     """
     scores = _DevScores(directory / "metrics.jsonl", metric)
     if RunFiles.read(directory, strict=False).is_finished:
@@ -285,13 +263,7 @@ def _scored(run: RunFiles, scores: _DevScores) -> Ended:
 
 
 def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Callable[[], None]) -> None:
-    """Run trials until `wanted` are finished or pruned, by all processes, or all values have been tried.
-
-    `after` is called after each.
-
-    Raises:
-        RunFailed: if 5 trials in a row failed.
-    """
+    """Run trials until `wanted` are finished or pruned, by all processes, or all values have been tried."""
     failures = 0
     while (claim := study.claim(wanted)) is not None:
         values = " ".join(f"{name}={value}" for name, value in claim.values.items())
@@ -317,7 +289,6 @@ def _line(number: int, ended: Ended, study: Study, wanted: int) -> str:
 
 
 def _text(row: Row) -> str:
-    """A score as a table shows it."""
     return "" if row.score is None else f"{row.score:.2f}"
 
 
@@ -325,9 +296,8 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
     """The best trials as text, the number of trials in each state, and how sure the best score is."""
     names, metric, ranking = [option.name for option in searched], study.metric or "score", study.ranking()
     lines = [["trial", metric, *names]]
-    lines += [
-        [str(row.number), _text(row), *(str(row.values[name]) for name in names)] for row in ranking[:_SHOWN]
-    ]
+    for row in ranking[:_SHOWN]:
+        lines.append([str(row.number), _text(row), *(str(row.values[name]) for name in names)])
     states = Counter(row.state for row in study.rows())
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     best = f"the best {_SHOWN} of {len(ranking)}; " if len(ranking) > _SHOWN else ""
@@ -341,25 +311,13 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
 
 def _as_sweep(study: Study, metric: str) -> Results:
     """The finished trials as a sweep has its jobs, of one seed each."""
-    return Results(
-        [
-            Result(
-                number=row.number,
-                overrides=tuple(f"{name}={value}" for name, value in row.values.items()),
-                state=FINISHED,
-                dev=(metric, row.score or 0.0),
-                directory=str(study.folder / f"trial-{row.number:04d}"),
-                lowest=study.lowest,
-            )
-            for row in study.ranking()
-        ]
-    )
-
-
-def train_command(overrides: Sequence[str], config_dir: Path | None) -> str:
-    """A command line, quoted for the shell, that trains with these overrides."""
-    place = [] if config_dir is None else ["--config-dir", str(config_dir)]
-    return clean(shlex.join(["embedrun", "train", *overrides, *place]))
+    results = []
+    for row in study.ranking():
+        overrides = tuple(f"{name}={value}" for name, value in row.values.items())
+        place = str(study.folder / f"trial-{row.number:04d}")
+        dev = (metric, row.score or 0.0)
+        results.append(Result(row.number, overrides, FINISHED, dev=dev, directory=place, lowest=study.lowest))
+    return Results(results)
 
 
 def write(study: Study, plan: TunePlan) -> None:
@@ -372,14 +330,12 @@ def write(study: Study, plan: TunePlan) -> None:
 
 def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None) -> str:
     """All trials as CSV, with raw numbers; a text that a spreadsheet would evaluate is prefixed with `'`."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     names = [option.name for option in searched]
-    writer.writerow(map(cell, ["trial", "state", metric or "score", *names, "seconds", "reason"]))
+    lines: list[list[object]] = [["trial", "state", metric or "score", *names, "seconds", "reason"]]
     for row in rows:
         values = [row.values.get(name, "") for name in names]
-        writer.writerow(map(cell, (row.number, row.state, row.score, *values, row.seconds, row.reason)))
-    return out.getvalue()
+        lines.append([row.number, row.state, row.score, *values, row.seconds, row.reason])
+    return csv_text(lines)
 
 
 def draw(study: Study, searched: Sequence[Searched]) -> None:

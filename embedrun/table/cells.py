@@ -1,6 +1,5 @@
 """What a run is apart from its seed, the runs that a table's cells ask for, and those that are there."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from embedrun.family import code_of
 from embedrun.files import Plain
 from embedrun.runs import listing
 from embedrun.runs.directory import config_hash
-from embedrun.runs.reading import RunFiles, newest_first
+from embedrun.runs.reading import RunFiles, json_rows, newest_first
 from embedrun.runs.search import CODE, changed, changes
 from embedrun.table.preset import KEY, RUN, Cell, Row, Scale, Table
 
@@ -59,10 +58,9 @@ class Measured:
     def speed(self) -> dict[str, float]:
         """The numbers of `speeds`, as far as its `speed.jsonl` can be read."""
         training, lines = RunFiles(self.path).config.get("training") or {}, []
-        with suppress(OSError, ValueError):  # the last line of a killed run may be incomplete
-            for line in (self.path / "speed.jsonl").read_text(encoding="utf-8").splitlines():
-                lines.append(json.loads(line))
-        return speeds(lines, training.get("batch_size", 0) * training.get("accumulate", 1))
+        with suppress(OSError, ValueError):
+            lines = (self.path / "speed.jsonl").read_text(encoding="utf-8").splitlines()
+        return speeds(json_rows(lines), training.get("batch_size", 0) * training.get("accumulate", 1))
 
 
 @dataclass(frozen=True)
@@ -157,18 +155,16 @@ def find_slots(
     runs: Runs,
     plan: Callable[[Cell], Planned],
     seeds: Seeds | None = None,
-    default: Sequence[int] = (),
 ) -> list[Slot]:
     """Every run that a table asks for, with the run directory that fills it, row by row and seed by seed.
 
     Without `seeds`, each cell has those with which it has finished. A cell without a finished run has its own
-    seeds; if there are none, those that most others have; if no cell has finished, `default`, and if that is
-    empty, the table's.
+    seeds; if there are none, those that most others have; if no cell has finished, the table's.
     """
     cells = [(row, cell) for row in table.rows for cell in row.cells]
     planned = {cell: plan(cell) for _, cell in cells if cell.not_runnable is None}
     done = {cell: tuple(runs.seeds(planned[cell].key)) for cell in planned}
-    usual = Counter(filter(None, done.values())).most_common(1) or [(tuple(default) or table.seeds, 0)]
+    usual = Counter(filter(None, done.values())).most_common(1) or [(tuple(table.seeds), 0)]
 
     def wanted(cell: Cell) -> Sequence[int]:
         if seeds is None:
@@ -261,13 +257,7 @@ def below(command: str, extra: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _option(override: str) -> str:
-    """The dotted option, or group, that an override in Hydra's grammar sets."""
     return override.partition("=")[0].strip().lstrip("+~").partition("@")[0].replace("/", ".")
-
-
-def runs_below(folders: Sequence[Path]) -> list[RunFiles]:
-    """Every run in or below the folders; what is no run or cannot be read is skipped."""
-    return listing.find([folder for folder in folders if folder.is_dir()]).runs
 
 
 def measured(runs: Sequence[RunFiles]) -> list[Measured]:
@@ -288,7 +278,7 @@ def measured(runs: Sequence[RunFiles]) -> list[Measured]:
         if other is None or "/" not in name:
             return None
         starts_from.setdefault(run.path, []).append(other.path)
-        return reference(key_of(other), same_seed=_seed(other) == _seed(run))
+        return {"run": key_of(other), "same_seed": _seed(other) == _seed(run)}
 
     return [_measured(run, key_of(run), starts_from.get(run.path, ())) for run in runs if run.config]
 
@@ -310,14 +300,6 @@ def _measured(run: RunFiles, key: str, starts_from: Sequence[Path]) -> Measured:
     )
 
 
-def reference(key: str, *, same_seed: bool = True) -> Plain:
-    """What stands in an identity for a model that is a run of identity `key`.
-
-    `same_seed`: whether that run has the seed of the run that starts from it or scores it.
-    """
-    return {"run": key, "same_seed": same_seed}
-
-
 def _tail(path: Path) -> tuple[str, str]:
     """Name and directory of a run: the part of its path that stays the same when `outputs` is moved."""
     return path.parent.name, path.name
@@ -328,7 +310,7 @@ def _seed(run: RunFiles) -> int:
     return seed if isinstance(seed, int) else -1
 
 
-def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
+def speeds(lines: Iterable[Plain], rows_per_step: int) -> dict[str, float]:
     """The `speed` numbers of a `Column`, as far as the lines of `speed.jsonl` have them, in their order.
 
     `minutes_per_1000_steps` excludes pauses for dev scores, since the rates of the lines do, and the first
@@ -350,9 +332,6 @@ def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
     return speed
 
 
-OUTPUTS = Path("outputs")
-
-
 class Cells:
     """Finds the runs of tables; the run directories are read once, and each configuration is composed once.
 
@@ -366,13 +345,13 @@ class Cells:
 
     def __init__(
         self,
-        outputs: Sequence[Path] = (OUTPUTS,),
+        outputs: Sequence[Path] = (Path("outputs"),),
         *,
         extra: Sequence[str] = (),
         scale: Scale | None = None,
         counts: Callable[[Measured], bool] | None = None,
     ) -> None:
-        self.measured = measured(runs_below(outputs))
+        self.measured = measured(listing.find([folder for folder in outputs if folder.is_dir()]).runs)
         self.extra, self.scale = tuple(extra), scale
         self._runs = Runs(self.measured, counts)
         self._compositions = Compositions()
@@ -380,34 +359,24 @@ class Cells:
         self._checked = False
 
     def find(self, table: Table, seeds: Seeds | None = None) -> list[Slot]:
-        """Every run that the table asks for, row by row and seed by seed.
-
-        Without `seeds`, each cell has those with which it has finished; one without a finished run has its
-        own, or the seeds that most others have, else `Cells.seeds`.
-
-        Raises:
-            ConfigError: if an extra override fits no row, is refused, or makes one run of two.
-        """
+        """See `find_slots`; ConfigError if an extra override fits no row, is refused, or joins two runs."""
         runnable = [(row, cell) for row in table.rows for cell in row.cells if cell.not_runnable is None]
         if self.extra and runnable:
             if not self._checked:
                 self._check(table.name, dict.fromkeys(cell for _, cell in runnable))
             self._keep_apart(table.name, runnable)
-        if self.scale is not None and self.scale.seeds:  # in place of those of the cells
-            table = replace(table, rows=tuple(map(_without_seeds, table.rows)))
-        return find_slots(table, self._runs, self._plan, seeds, self.seeds(table))
+        return find_slots(self.seeded(table), self._runs, self._plan, seeds)
 
-    def seeds(self, table: Table) -> tuple[int, ...]:
-        """The seeds that the reduced setting or, without one, the table names."""
-        return self.scale.seeds if self.scale is not None and self.scale.seeds else table.seeds
+    def seeded(self, table: Table) -> Table:
+        """The table with the seeds of the reduced setting, if that has some, for its own and its cells'."""
+        if self.scale is None or not self.scale.seeds:
+            return table
+        rows = [replace(row, cells=tuple(replace(one, seeds=()) for one in row.cells)) for row in table.rows]
+        return replace(table, seeds=self.scale.seeds, rows=rows)
 
     def asked(self, table: Table) -> Seeds:
-        """The seeds of each cell of the table: its own, else `Cells.seeds`."""
-        return lambda cell: cell.seeds or self.seeds(table)
-
-    def scales(self) -> list[str]:
-        """The reduced settings in which runs were made."""
-        return sorted({run.scale for run in self.measured if run.scale is not None})
+        """The seeds of each cell of the table, whatever has finished."""
+        return lambda cell: cell.seeds or self.seeded(table).seeds
 
     def _own(self, cell: Cell) -> tuple[str, ...]:
         return (*cell.overrides, *(() if self.scale is None else getattr(self.scale, cell.command)))
@@ -432,17 +401,13 @@ class Cells:
                     return None
                 experiment = name.removeprefix(RUN)
                 needs[experiment] = self._plan(needed(experiment), below(cell.command, extra))
-                return reference(needs[experiment].key)
+                return {"run": needs[experiment].key, "same_seed": True}
 
             self._planned[known] = Planned(identity(config, first), overrides, needs)
         return self._planned[known]
 
     def _check(self, table: str, cells: Iterable[Cell]) -> None:
-        """Check the extra overrides against Hydra and the safety rules, once.
-
-        Raises:
-            ConfigError: for one that no row takes, and for what those refuse.
-        """
+        """Check the extra overrides against the rows, Hydra and the safety rules, once."""
         unused = [one for one in self.extra if not any(self._takes(one, cell, self.extra) for cell in cells)]
         # One that fits no row is composed, too, so that Hydra says what is wrong with it.
         chosen = {(cell.command, self._fitting(cell, self.extra)): self._own(cell) for cell in cells}
@@ -454,18 +419,13 @@ class Cells:
         self._checked = True
 
     def _takes(self, override: str, cell: Cell, extra: tuple[str, ...]) -> bool:
-        """Whether a cell, or a run that it needs first, has the option."""
         if override in self._fitting(cell, extra):
             return True
         left = below(cell.command, extra)
         return any(self._takes(override, needed(name), left) for name in self._plan(cell, extra).needs)
 
     def _keep_apart(self, table: str, runnable: Sequence[tuple[Row, Cell]]) -> None:
-        """Refuse extra overrides that replace what distinguishes two rows.
-
-        Raises:
-            ConfigError: naming the rows.
-        """
+        """Refuse extra overrides that replace what distinguishes two rows."""
         seen: dict[str, tuple[str, str]] = {}  # by identity: that without the extra ones, and the row
         for row, cell in runnable:
             key, label = self._plan(cell, ()).key, label_of(row, cell)
@@ -475,10 +435,6 @@ class Cells:
                     f"{' '.join(self._fitting(cell, self.extra))}: {table}: {before[1]} and {label} would be "
                     "one run; leave out what makes them so, or reproduce one with --only"
                 )
-
-
-def _without_seeds(row: Row) -> Row:
-    return replace(row, cells=tuple(replace(cell, seeds=()) for cell in row.cells))
 
 
 def label_of(row: Row, cell: Cell) -> str:

@@ -36,10 +36,7 @@ class Layout:
 
 
 def laid_out(sheet: Sheet) -> Layout:
-    """One line a row where the sheet has one column, else a line each for paper, ours and difference.
-
-    A reduced setting has nothing of the paper.
-    """
+    """One line a row where the sheet has one column, else a line each for paper, ours and difference."""
     # In a reduced setting nothing of the paper is shown, and some rows have nothing else.
     rows = [row for row in sheet.rows if not sheet.scale or any(entry.mark for entry in row.entries)]
     notes = list(dict.fromkeys(text for row in rows for text in _texts(row)))  # equal ones are one
@@ -102,17 +99,14 @@ def _about(sheet: Sheet) -> Iterator[str]:
 
 
 def _wide(row: SheetRow, sheet: Sheet) -> list[list[str]]:
-    """One line, of its single entry."""
     (entry,) = row.entries
     return [[row.label, *_numbers(entry, sheet.columns[0].digits), _count(entry), entry.mark, ""]]
 
 
 def _stacked(row: SheetRow, sheet: Sheet) -> list[list[str]]:
     """A line for each kind of numbers that the row has, of ours also where they are missing."""
-    columns = [
-        _numbers(entry, column.digits) for entry, column in zip(row.entries, sheet.columns, strict=True)
-    ]
-    kinds = _kinds(sheet)
+    digits, kinds = [column.digits for column in sheet.columns], _kinds(sheet)
+    columns = map(_numbers, row.entries, digits)
     cells = dict(zip(kinds, zip(*columns, strict=True), strict=True))
     filled = {kind for kind, texts in cells.items() if {*texts} - {"", _NONE}}
     if not filled or any(entry.wanted for entry in row.entries):
@@ -132,7 +126,6 @@ def _stacked(row: SheetRow, sheet: Sheet) -> list[list[str]]:
 
 
 def _numbers(entry: Entry, digits: int) -> tuple[str, str, str, str]:
-    """One text for each of `_kinds`."""
     return _against(entry, digits), *_ours(entry, digits)
 
 
@@ -194,7 +187,6 @@ def markdown(sheet: Sheet) -> str:
 
 
 def _markdown_cells(line: Sequence[str], width: int) -> list[str]:
-    """The cells of a line; the heading of a group is in bold, with empty ones behind it."""
     cells = [markdown_escaped(cell) for cell in line]
     return cells if len(cells) > 1 else [f"**{cells[0]}**", *[""] * (width - 1)]
 
@@ -270,7 +262,6 @@ def latex(sheet: Sheet) -> str:
 
 
 def _latex_line(line: Sequence[str], width: int) -> str:
-    """A row of the table; the heading of a group has a rule above it."""
     if len(line) > 1:
         return " & ".join(map(_cell, line)) + r" \\"
     return "\\midrule\n" rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{latex_escaped(line[0])}}}}} \\"
@@ -292,7 +283,6 @@ def _cell(text: str) -> str:
 
 
 def _below(numbered: Sequence[str], sheet: Sheet) -> list[str]:
-    """Notes and remarks; the commands that fill what is missing are a comment, as no paper prints them."""
     notes = [f"{place}. {latex_escaped(text)}" for place, text in enumerate(numbered, start=1)]
     texts = [*notes, *map(latex_escaped, sheet.notes)]
     commands = [f"% {_flat(command)}" for command in sheet.commands]
@@ -332,26 +322,21 @@ _FIELDS = {
 
 
 def to_csv(sheets: Iterable[Sheet]) -> str:
-    """The entries below a header line; behind them what tells the runs of a row from others.
-
-    Words that a spreadsheet would take for a formula have a `'` before them; numbers stay numbers.
-    """
+    """The entries below a header line; behind them what tells the runs of a row from others."""
     rows = [row for sheet in sheets for row in sheet.rows]
     more = dict.fromkeys(name for row in rows for name in row.told)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_FIELDS, *map(cell, more)])
+    lines: list[list[object]] = [[*_FIELDS, *more]]
     for row in rows:
-        words = [cell(row.told.get(name)) for name in more]
-        for entry in row.entries:
-            writer.writerow([*(cell(getattr(entry, name)) for name in _FIELDS.values()), *words])
+        words = [row.told.get(name) for name in more]
+        lines += [[*(getattr(entry, name) for name in _FIELDS.values()), *words] for entry in row.entries]
+    return csv_text(lines)
+
+
+def csv_text(lines: Iterable[Iterable[object]]) -> str:
+    """The lines as CSV, each value as a `cell`."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(map(cell, line) for line in lines)
     return out.getvalue()
-
-
-def to_json(sheets: Sequence[Sheet]) -> str:
-    """One object with a schema number and all sheets."""
-    data = {"schema": 1, "tables": [asdict(sheet) for sheet in sheets]}
-    return to_printed_json(data) + "\n"
 
 
 FORMATS = {"md": ".md", "csv": ".csv", "latex": ".tex", "json": ".json"}  # with the suffix of their files
@@ -359,6 +344,8 @@ FORMATS = {"md": ".md", "csv": ".csv", "latex": ".tex", "json": ".json"}  # with
 
 def render(sheets: Sequence[Sheet], form: str = "md") -> str:
     """All sheets as one text in one of `FORMATS`."""
-    if form in ("csv", "json"):
-        return to_csv(sheets) if form == "csv" else to_json(sheets)
+    if form == "csv":
+        return to_csv(sheets)
+    if form == "json":
+        return to_printed_json({"schema": 1, "tables": [asdict(sheet) for sheet in sheets]}) + "\n"
     return "\n".join(map(latex if form == "latex" else markdown, sheets))

@@ -4,7 +4,6 @@ import hashlib
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,15 +16,13 @@ from embedrun.table.cells import Cells, Seeds
 from embedrun.table.preset import Figure, Table
 from embedrun.table.sheet import NOT_COUNTED, Counted, Sheet, sheet_of
 
-PLOTS = Path("outputs") / "tables"
-
 
 def sheet_for(
     table: Table,
     cells: Cells,
     seeds: Seeds | None = None,
     *,
-    plots: Path = PLOTS,
+    plots: Path = Path("outputs/tables"),
     data_dir: str | None = None,
     tokenizer: Path | None = None,
 ) -> Sheet:
@@ -33,44 +30,29 @@ def sheet_for(
 
     Without `seeds`, see `Cells.find`. Statistics are of `data_dir`, or the store; for lengths in tokens they
     need the folder of a `tokenizer`.
-
-    Raises:
-        ConfigError: if an override of the cells is refused.
-        DataError: if the data of statistics is there and cannot be read.
     """
     slots = cells.find(table, seeds)
     numbers = NOT_COUNTED
     if table.statistics is not None:
         numbers = counted(table, Store.find(data_dir).root, tokenizer=tokenizer, plots=plots)
-    sheet = sheet_of(
-        table, slots, scale=cells.scale, extra=cells.extra, counted=numbers, default=cells.seeds(table)
-    )
+    sheet = sheet_of(cells.seeded(table), slots, scale=cells.scale, extra=cells.extra, counted=numbers)
     if table.figure is not None:
         draw(table, table.figure, sheet, plots)
     return sheet
 
 
-class Point(NamedTuple):
-    """One row: its x, and the measured and the printed y; None where there is none.
-
-    `sd` is over the seeds, None below two.
-    """
-
-    x: float
-    mean: float | None
-    sd: float | None
-    paper: float | None
+# One row: its x, the mean and the standard deviation of what was measured, and the printed y.
+Point = tuple[float, float | None, float | None, float | None]
 
 
 def points(table: Table, figure: Figure, sheet: Sheet) -> dict[float | None, list[Point]]:
     """The points of a figure by the line that they are on, None where there is a single one; sorted by x."""
     place = [column.key for column in table.columns].index(figure.y)
     lines: dict[float | None, list[Point]] = {}
-    rows = [
-        (row.line, row.x, shown.entries[place]) for row, shown in zip(table.rows, sheet.rows, strict=True)
-    ]
-    for line, x, entry in sorted(rows, key=lambda row: (row[0] or 0.0, row[1] or 0.0)):
-        lines.setdefault(line, []).append(Point(x or 0.0, entry.mean, entry.sd, number(entry.paper)))
+    pairs = zip(table.rows, sheet.rows, strict=True)
+    for row, shown in sorted(pairs, key=lambda pair: (pair[0].line or 0.0, pair[0].x or 0.0)):
+        entry = shown.entries[place]
+        lines.setdefault(row.line, []).append((row.x or 0.0, entry.mean, entry.sd, number(entry.paper)))
     return lines
 
 
@@ -87,9 +69,7 @@ def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path) -> None:
         return
     curves = points(table, figure, sheet)
     lines = {
-        _line_name(figure, line): [
-            (point.x, point.mean, point.sd) for point in curve if point.mean is not None
-        ]
+        _line_name(figure, line): [(x, mean, sd) for x, mean, sd, _ in curve if mean is not None]
         for line, curve in curves.items()
     }
     printed = [(x, paper) for curve in curves.values() for x, _, _, paper in curve if paper is not None]
@@ -122,14 +102,7 @@ def counted(table: Table, folder: Path, *, plots: Path, tokenizer: Path | None =
     """The numbers for the rows of statistics of a table, which has `statistics`.
 
     The file that the table names is preferred; where there is the data set without it, its rows are counted,
-    and plotted into `plots`.
-
-    Args:
-        folder: output of the command that the table names, or a data store.
-        tokenizer: folder with `tokenizer.json`; None: BERT's, where the hub's cache has it.
-
-    Raises:
-        DataError: if the file or the rows are there and cannot be read.
+    and plotted into `plots`. `folder` is the output of the command that the table names, or a data store.
     """
     assert table.statistics is not None, "rows of statistics say what they are read from"
     name = Path(table.statistics.file).name
@@ -154,7 +127,6 @@ def counted(table: Table, folder: Path, *, plots: Path, tokenizer: Path | None =
 
 
 def _github_issues(folder: Path, count: Callable[[Sequence[str]], list[int]] | None, path: Path) -> Counted:
-    """Pairs of each split and, with a tokenizer's `count`, the share of long texts."""
     from embedrun.dataset.published import GithubIssues
 
     dataset, store = GithubIssues(), Store(folder)
@@ -174,15 +146,14 @@ def _github_issues(folder: Path, count: Callable[[Sequence[str]], list[int]] | N
 
 
 def _scores_by_label(folder: Path, path: Path) -> Counted:
-    """Pairs and mean score of each label."""
-    from embedrun.dataset.nli import Merged, NliScored, by_label
+    from embedrun.dataset.nli import NliScored, by_label, grouped
 
     dataset = NliScored(path=str(folder)) if (folder / "nli_scored.jsonl.gz").is_file() else NliScored()
     store = Store(folder)
     if lacking := dataset.problems("train", store):
         return _lacks(lacking[0])
     rows = dataset.read("train", store)
-    groups = Merged(rows.targets["label"], rows.targets["score"]).groups()
+    groups = grouped(rows.targets["label"], rows.targets["score"])
     axis, title = "mean cosine of the teachers", "Scores by label"
     plot.write_plot(path, lambda path: plot.histogram(groups, axis, title, path))
     return Counted(by_label(groups), f"the rows of {dataset.name} in {folder}")
@@ -194,11 +165,7 @@ def _lacks(problem: str) -> Counted:
 
 
 def _tokenizer(folder: Path | None) -> Path | None:
-    """The tokenizer's file; None where none was given and BERT's is not in the hub's cache.
-
-    Raises:
-        DataError: if the folder has none.
-    """
+    """The tokenizer's file; None where none was given and BERT's is not in the hub's cache."""
     if folder is None:
         from huggingface_hub import try_to_load_from_cache
 

@@ -18,9 +18,9 @@ from embedrun.table.sheet import CLEAN, Entry, Origin, Sheet, SheetColumn, Sheet
 
 def sheet_of_runs(
     folders: Sequence[Path],
-    columns: Sequence[str] = (),
-    label: Sequence[str] = (),
-    where: Mapping[str, Collection[str]] | None = None,
+    columns: Sequence[str],
+    label: Sequence[str],
+    where: Mapping[str, Collection[str]],
 ) -> Sheet:
     """The finished runs in or below the folders, which exist, with the scores that all of them have.
 
@@ -28,12 +28,7 @@ def sheet_of_runs(
     options that name a row; else it is what differs, which every row has in its `told`, too. `where` is that
     of `listing.Wanted`; unless it asks for a `kind`, only trainings are shown, without any the evaluations,
     without these the trials.
-
-    Raises:
-        ConfigError: if no run has one of these.
-        DataError: if there is no finished run.
     """
-    where = where or {}
     files = _wanted(folders, where)
     runs = measured(list(files.values()))
     left = ""
@@ -43,9 +38,7 @@ def sheet_of_runs(
     below = ", ".join(map(str, folders))
     if not finished:
         which = " as is asked for" if where else ""
-        raise DataError(
-            f"no finished run with scores{which} below {below}; embedrun runs lists what is there"
-        )
+        raise DataError(f"no finished run with scores{which} below {below}; embedrun runs lists all")
     listing.refuse_unknown([files[run.path] for run in finished], [*columns, *label], "embedrun table")
     scored = {key for run in finished for key in run.scores}
     keys = [key for key in columns if key in scored] or _keys(finished, files)
@@ -71,7 +64,6 @@ Files = Mapping[Path, RunFiles]  # runs by directory
 
 
 def _wanted(folders: Sequence[Path], where: Mapping[str, Collection[str]]) -> Files:
-    """The runs below the folders that have the values of `where`."""
     below = listing.find(folders)
     for line in below.broken:
         say(f"passed over: {line}")
@@ -179,12 +171,10 @@ def list_of_tables(cells: Cells) -> str:
 
 
 def _order(name: str) -> list[tuple[str, int]]:
-    """Table 2 before Table 10."""
     return [(word, int(digits or 0)) for word, digits in re.findall(r"(\D+)(\d*)", name)]
 
 
 def _counts(table: Table, cells: Cells) -> tuple[int, int]:
-    """Different runs of a table, and those of them that have finished."""
     if not cells.measured:  # nothing needs to be composed to find nothing
         own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
         return sum(len(cell.seeds or table.seeds) for cell in own), 0

@@ -48,7 +48,7 @@ seeds: [1]                                      # in place of those of the table
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -63,25 +63,20 @@ RUN = "run:"  # before the name of an experiment: the model of its finished run
 KEY = "scale"  # of a configuration: the name of the reduced setting; null in a run as the paper has it
 
 Kind = Literal["train", "evaluate", "quoted", "statistics"]
+_Schema = TypeVar("_Schema")
 
 
 @dataclass
-class _Source:
-    """Where the numbers of a column are from that are of no key; one of these."""
+class Column:
+    """One column; `key` is in `results.json`, or another field says where the numbers are from."""
 
+    heading: str = ""
+    key: str | None = None
     mean: list[str] | None = None  # headings of other columns
     difference: list[str] | None = None  # two headings
     speed: Literal["peak_memory_gb", "minutes_per_1000_steps"] | None = None
     statistic: bool = False
     printed: bool = False
-
-
-@dataclass
-class Column(_Source):
-    """One column; `key` is in `results.json`, or another field says where the numbers are from."""
-
-    heading: str = ""
-    key: str | None = None
 
     @property
     def of_a_run(self) -> bool:
@@ -129,45 +124,33 @@ class Statistics:
 
 
 @dataclass
-class _Shared:
-    train: list[str] | None = None
-    evaluate: list[str] | None = None
-
-
-@dataclass
 class _Part:
-    overrides: list[str] | None = None
-    seeds: list[int] | None = None
+    overrides: list[str] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
     not_runnable: str | None = None
 
 
 @dataclass
-class _Row:
-    """What a row has as the file has it."""
-
-    label: str
-    group: str = ""
-    kind: Kind = "train"
-    overrides: list[str] | None = None
-    parts: dict[str, list[str] | _Part] | None = None
-    published: Any = None
-    source: str | None = None
-    note: str = ""
-    unspecified: list[str] | None = None
-    x: float | None = None
-    line: float | None = None
-    keys: dict[str, str | list[str]] | None = None
-    before: str = ""
-    not_runnable: str | None = None
-
-
-@dataclass
-class Row(_Row):
+class Row:
     """One printed row, checked: `published` is by heading, and only of what is printed.
 
     `cells` are its runs; none where the row is quoted or of statistics.
     """
 
+    label: str
+    group: str = ""
+    kind: Kind = "train"
+    overrides: list[str] = field(default_factory=list)
+    parts: dict[str, list[str] | _Part] = field(default_factory=dict)
+    published: Any = None
+    source: str = ""
+    note: str = ""
+    unspecified: list[str] = field(default_factory=list)
+    x: float | None = None
+    line: float | None = None
+    keys: dict[str, str | list[str]] = field(default_factory=dict)
+    before: str = ""
+    not_runnable: str | None = None
     cells: tuple[Cell, ...] = ()
 
     @property
@@ -177,51 +160,40 @@ class Row(_Row):
 
     def paths(self, heading: str) -> list[str]:
         """Where the number of a column stands in the file of statistics; several are added up."""
-        paths = (self.keys or {}).get(heading, [])
+        paths = self.keys.get(heading, [])
         return [paths] if isinstance(paths, str) else paths
 
 
-@dataclass
-class _Table:
-    title: str
-    paper: str
-    source: str
-    kind: Literal["table", "figure", "statistics"]
-    columns: dict[str, str | _Source]
-    rows: list[_Row]
-    shared: _Shared | None = None
-    seeds: list[int] | None = None
-    tolerance: float = option(0.5, unit="points", above=0)
-    note: str = ""
-    unspecified: list[str] | None = None
-    figure: Figure | None = None
-    statistics: Statistics | None = None
-
-
-@dataclass(frozen=True)
-class Table:
-    """One printed table or figure, or one set of statistics; `name` is as `angle/table4`."""
-
+@dataclass(kw_only=True)
+class _Head:
     name: str
     title: str
     paper: str
     source: str
     kind: Literal["table", "figure", "statistics"]
+    rows: list[Row]
+    seeds: list[int] = field(default_factory=lambda: [42])
+    tolerance: float = option(0.5, unit="points", above=0)
+    note: str = ""
+    unspecified: list[str] = field(default_factory=list)
+    figure: Figure | None = None
+    statistics: Statistics | None = None
+
+
+@dataclass(kw_only=True)
+class _Table(_Head):
+    columns: dict[str, str | Column]
+    shared: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class Table(_Head):
+    """One printed table or figure, or one set of statistics; `name` is as `angle/table4`."""
+
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    seeds: tuple[int, ...]
-    tolerance: float
-    note: str
-    unspecified: tuple[str, ...]
-    figure: Figure | None
-    statistics: Statistics | None
 
     def find(self, words: str) -> list[Row]:
-        """The rows with this id or, in whatever group, this label.
-
-        Raises:
-            ConfigError: if there is none; it suggests the nearest.
-        """
+        """The rows with this id or, in whatever group, this label; ConfigError if there is none."""
         if rows := [row for row in self.rows if words in (row.id, row.label)]:
             return rows
         ids = [row.id for row in self.rows]
@@ -239,11 +211,7 @@ def names(conf: Path | None = None) -> list[str]:
 
 
 def load(name: str, conf: Path | None = None) -> Table:
-    """The table of a name, as `names` has it, checked.
-
-    Raises:
-        ConfigError: if there is none of that name, or with every fault of its file.
-    """
+    """The table of a name of `names`; ConfigError if there is none, or with every fault of its file."""
     _refuse_unknown("table: no table", name, names(conf))
     return read((conf or presets.folder()) / "table" / f"{name}.yaml", name)
 
@@ -255,87 +223,55 @@ def _refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
 
 
 def read(path: Path, name: str) -> Table:
-    """The table of a file.
-
-    Raises:
-        ConfigError: with every fault.
-    """
-    file = _checked(_Table, path, f"table/{name}.yaml")
+    """The table of a file; ConfigError with every fault."""
+    file = _checked(_Table, path, f"table/{name}.yaml", name)
     columns = {
-        heading: Column(heading=heading, key=what)
-        if isinstance(what, str)
-        else Column(heading=heading, **vars(what))
+        heading: Column(heading, what) if isinstance(what, str) else replace(what, heading=heading)
         for heading, what in file.columns.items()
     }
     fields = {field: value for field, value in vars(file).items() if field != "shared"}
-    typed = {
-        "columns": tuple(columns.values()),
-        "rows": tuple(_row(row, file, columns) for row in file.rows),
-        "seeds": _listed(file.seeds) or (42,),
-        "unspecified": _listed(file.unspecified),
-    }
-    return Table(name, **{**fields, **typed})
+    rows = [_row(row, file, columns) for row in file.rows]
+    return Table(**{**fields, "columns": tuple(columns.values()), "rows": rows})
 
 
-_Item = TypeVar("_Item")
-
-
-def _listed(items: list[_Item] | None) -> tuple[_Item, ...]:
-    """A list of a file; empty where the file has none."""
-    return tuple(items or ())
-
-
-_Schema = TypeVar("_Schema")
-
-
-def _checked(schema: type[_Schema], path: Path, where: str) -> _Schema:
-    """What a file says; `where` is what messages call it.
-
-    Raises:
-        ConfigError: if it cannot be read, or with every fault against the schema.
-    """
+def _checked(schema: type[_Schema], path: Path, where: str, name: str) -> _Schema:
     try:
         data = read_yaml(path)
     except (OSError, ValueError) as fault:
         raise ConfigError(f"{where}: cannot be read: {fault}") from None
     checker = Checker()
-    file = checker.build(schema, data if isinstance(data, Mapping) else {})
+    file = checker.build(schema, {**(data if isinstance(data, Mapping) else {}), "name": name})
     if file is None:
         # The checker speaks to a command line; to a file nothing can be passed.
         raise ConfigError([f"{where}: {problem.partition('; pass ')[0]}" for problem in checker.problems])
     return file
 
 
-def _row(row: _Row, file: _Table, columns: Mapping[str, Column]) -> Row:
-    """A row by heading and with its runs.
+def _row(row: Row, file: _Table, columns: Mapping[str, Column]) -> Row:
+    """The row by heading and with its runs.
 
     Tests look for what is no fault of a type, as an unknown heading: tables are files of the package.
     """
     printed = row.published or {}
     if isinstance(printed, list):
         printed = dict(zip(columns, printed, strict=True))
-    typed = {
-        "cells": tuple(_cells(row, file, columns)),
-        "published": {heading: value for heading, value in printed.items() if value is not None},
-        "source": row.source or file.source,
-    }
-    return Row(**{**vars(row), **typed})
+    published = {heading: value for heading, value in printed.items() if value is not None}
+    cells = tuple(_cells(row, file, columns))
+    return replace(row, cells=cells, published=published, source=row.source or file.source)
 
 
-def _cells(row: _Row, file: _Table, columns: Mapping[str, Column]) -> Iterator[Cell]:
+def _cells(row: Row, file: _Table, columns: Mapping[str, Column]) -> Iterator[Cell]:
     if row.kind not in ("train", "evaluate"):
         return
-    first = (*_listed(getattr(file.shared, row.kind, None)), *_listed(row.overrides))
-    if row.parts is None:
+    first = (*file.shared.get(row.kind, ()), *row.overrides)
+    if not row.parts:
         headings = (heading for heading, column in columns.items() if column.of_a_run)
         yield Cell(row.kind, first, tuple(headings), row.not_runnable)
-        return
     for heading, part in row.parts.items():
         part = _Part(part) if isinstance(part, list) else part
-        overrides = () if part.not_runnable else (*first, *_listed(part.overrides))
-        yield Cell(
-            row.kind, overrides, (heading,), part.not_runnable or row.not_runnable, _listed(part.seeds)
-        )
+        overrides = () if part.not_runnable else (*first, *part.overrides)
+        reason = part.not_runnable or row.not_runnable
+        yield Cell(row.kind, overrides, (heading,), reason, tuple(part.seeds))
 
 
 @dataclass(frozen=True)
@@ -348,17 +284,9 @@ class Scale:
 
     name: str
     title: str
-    train: tuple[str, ...] = ()
-    evaluate: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = ()
-
-
-@dataclass
-class _Scale:
-    title: str
-    train: list[str] | None = None
-    evaluate: list[str] | None = None
-    seeds: list[int] | None = None
+    train: list[str] = field(default_factory=list)
+    evaluate: list[str] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)
 
 
 def scales(conf: Path | None = None) -> list[str]:
@@ -367,15 +295,10 @@ def scales(conf: Path | None = None) -> list[str]:
 
 
 def load_scale(name: str, conf: Path | None = None) -> Scale:
-    """The reduced setting of a name, as `scales` has it, checked.
-
-    Raises:
-        ConfigError: if there is none of that name, or with every fault of its file.
-    """
+    """The reduced setting of a name of `scales`; ConfigError as `load`."""
     _refuse_unknown("--scale: no reduced setting", name, scales(conf))
     where = f"scale/{name}.yaml"
-    file = _checked(_Scale, (conf or presets.folder()) / where, where)
-    return Scale(name, file.title, _listed(file.train), _listed(file.evaluate), _listed(file.seeds))
+    return _checked(Scale, (conf or presets.folder()) / where, where, name)
 
 
 def changes(override: str) -> bool:

@@ -137,7 +137,6 @@ class Counted:
 
 
 NOT_COUNTED = Counted()
-AS_PRINTED = Scale("", "")  # no reduced setting
 
 
 def statistic(row: Row, heading: str, content: Mapping[str, object]) -> float | None:
@@ -179,7 +178,6 @@ class _Reading:
         self._columns = {column.heading: column for column in table.columns}
 
     def row(self) -> SheetRow:
-        """The row with its entries, notes and runs."""
         row, entries = self._row, tuple(map(self._entry, self._table.columns))
         origins = tuple(
             Origin(slot.cell.headings, slot.seed, str(slot.run.path))
@@ -228,12 +226,10 @@ class _Reading:
         return {seed: value for seed, value in values.items() if value is not None}
 
     def _wanted(self, column: Column) -> int:
-        """How many seeds were asked for."""
         seeds = [{slot.seed for slot in self._slots if part in slot.cell.headings} for part in column.parts]
         return len(set.intersection(*seeds))
 
     def _slots_of(self, column: Column) -> list[Slot]:
-        """The runs behind a column; of a mean or difference, those of all its parts."""
         return [slot for slot in self._slots if {*column.parts} & {*slot.cell.headings}]
 
     def _mark(self, column: Column, paper: float | str | None, difference: float | None, n: int) -> Mark:
@@ -273,7 +269,7 @@ class _Reading:
             yield row.note
         if row.source != self._table.source:
             yield f"Numbers of {row.source}"
-        yield from _left_open(row.unspecified or ())
+        yield from _left_open(row.unspecified)
         if any(slot.others for slot in self._slots):
             yield "Of several finished runs of one configuration and seed, the newest counts"
         missing = [slot for slot in self._slots if slot.run is None]
@@ -307,7 +303,6 @@ class _Statistics(_Reading):
 
 
 def _left_open(lines: Sequence[str]) -> list[str]:
-    """What the paper leaves open, and what was chosen, as notes."""
     return [f"Left open by the paper: {line}" for line in lines]
 
 
@@ -318,16 +313,14 @@ def sheet_of(
     scale: Scale | None = None,
     extra: Sequence[str] = (),
     counted: Counted = NOT_COUNTED,
-    default: Sequence[int] = (),
 ) -> Sheet:
     """The table with what was measured beside what is printed, from slots as `find_slots` gives them.
 
     `scale` is the reduced setting of the runs or None; `extra` are overrides of every run, beside those of
-    its row. `default` are the seeds that `reproduce` takes by default; empty: those of the table.
+    its row.
     """
-    setting = scale or AS_PRINTED
-    if not slots:  # a table without runs
-        setting, extra = AS_PRINTED, ()
+    setting = scale if scale and slots else Scale("", "")  # a table without runs is in no setting
+    extra = extra if slots else ()
     changed = list(filter(changes, extra))
     compared = not setting.name and not changed
     rows = []
@@ -355,10 +348,7 @@ def sheet_of(
         scale_title=setting.title,
         overrides=tuple(extra),
         notes=tuple(_notes(table, [] if setting.name else changed, slots)),
-        commands=(
-            *_reproducing(table, slots, tuple(default) or table.seeds, rest),
-            *_counting(table, rows),
-        ),
+        commands=(*_reproducing(table, slots, rest), *_counting(table, rows)),
     )
 
 
@@ -384,20 +374,17 @@ def _digits(column: Column, entries: Sequence[Entry]) -> int:
     return 2 if any(abs(value) > 1 for value in values) else 4
 
 
-def _reproducing(
-    table: Table, slots: Sequence[Slot], default: Sequence[int], rest: Sequence[str]
-) -> list[str]:
+def _reproducing(table: Table, slots: Sequence[Slot], rest: Sequence[str]) -> list[str]:
     """The command lines that run what is missing.
 
     `reproduce` itself runs what a missing run starts from or scores, not what makes the data that a row
-    reads: that comes first. `slots` are all runs that the table asks for; `default` are the seeds that
-    `reproduce` takes by default, `rest` are its last words.
+    reads: that comes first. `rest` are its last words.
     """
     missing = {slot.row.id: slot.row for slot in slots if slot.run is None and not slot.cell.not_runnable}
     if not missing:
         return []
     before = [row.before for row in missing.values() if row.before]
-    words = ["embedrun", "reproduce", table.name, *_seeds(slots, missing, default)]
+    words = ["embedrun", "reproduce", table.name, *_seeds(slots, missing, table.seeds)]
     # A label that several rows have names none of them.
     labels = [row.label if len(table.find(row.label)) == 1 else row.id for row in missing.values()]
     if len(missing) < len({slot.row.id for slot in slots}):

@@ -51,10 +51,9 @@ def path_of(folder: Path, step: int) -> Path:
 
 def published(folder: Path) -> list[int]:
     """Steps of the complete checkpoints, in order; a folder with any other name is none of ours."""
-    names = {path.name for path in folder.glob(f"{_STEP}*")}
-    digits = [name.removeprefix(_STEP) for name in names]
+    digits = [path.name.removeprefix(_STEP) for path in folder.glob(f"{_STEP}*")]
     steps = {int(step) for step in digits if step.isdecimal()}
-    return sorted(step for step in steps if path_of(folder, step).name in names)
+    return sorted(step for step in steps if path_of(folder, step).exists())
 
 
 def save(
@@ -63,11 +62,8 @@ def save(
     """Write and publish one checkpoint in `checkpoints/` of a run, and return its folder.
 
     One of the same step is replaced. If it is killed at any moment, every older checkpoint stays complete,
-    and the next save or `newest` clears the remains. `state` is plain data that the loop needs to resume.
-
-    Raises:
-        RunFailed: if the disk is full, or will be: less than 1.2 x the size of this or the last checkpoint
-            is free (exit 5). What had been written is removed.
+    and the next save or `newest` clears the remains. Refused (exit 5) where less than 1.2 x the size of this
+    or the last checkpoint is free.
     """
     plain = {**state, "step": step, "optimizer": type(optimizer).__name__, "versions": versions()}
     text = json.dumps(plain, indent=1) + "\n"
@@ -120,7 +116,6 @@ def _write_manifest(folder: Path, step: int) -> None:
 
 
 def _publish(aside: Path, target: Path) -> None:
-    """Give the checkpoint its name, once all of it is on the disk."""
     copy_mode(aside / STATE, aside.iterdir())
     for path in sorted(aside.iterdir()):
         fsync(path)
@@ -159,7 +154,6 @@ def prune(folder: Path, *, keep: int, best: int | None) -> None:
 
 
 def _best_then(checkpoint: Path) -> int | None:
-    """The best step when a checkpoint was made; None where there was none, or the file is damaged."""
     try:
         return read_json(checkpoint / STATE)["best"]["step"]
     except (OSError, ValueError, LookupError, TypeError):
@@ -199,14 +193,10 @@ def newest(folder: Path, *, expected: int | None) -> tuple[Path | None, list[str
     """The newest undamaged checkpoint; a damaged one on the way is set aside as `corrupt-step-*`.
 
     The path is None where none was ever made, and the run starts afresh; the list has a warning for each that
-    was damaged or is missing.
+    was damaged or is missing. Where there is none although there have been checkpoints, it is refused (exit
+    7): to start again over the remains of a run would be worse than to stop.
 
-    `expected` is the step of the last checkpoint that the run has recorded elsewhere; None: it has recorded
-    none. The folder need not exist.
-
-    Raises:
-        RunFailed: if there is none although there have been checkpoints (exit 7): to start again over the
-            remains of a run would be worse than to stop.
+    `expected` is the step of the last checkpoint that the run has recorded elsewhere, if it has recorded one.
     """
     sweep(folder)
     warnings: list[str] = []
@@ -232,7 +222,7 @@ def newest(folder: Path, *, expected: int | None) -> tuple[Path | None, list[str
 def best_of(folder: Path, step: int) -> list[str]:
     """Why the best checkpoint, of this step, is unusable: one line, or none; a damaged one is set aside.
 
-    Its weights are lost then. The caller continues without a best score, so that the next one is the best.
+    The caller then continues without a best score.
     """
     path = path_of(folder, step)
     if not path.exists():
@@ -243,7 +233,6 @@ def best_of(folder: Path, step: int) -> list[str]:
 
 
 def _quarantine(path: Path, faults: list[str]) -> str:
-    """Rename a damaged checkpoint so that it is not taken for one, and say so."""
     moved = path.rename(_unused(path.with_name(f"{_CORRUPT}{path.name}")))
     fsync(path.parent)
     reasons = "; ".join(fault.removeprefix(f"{path}/") for fault in faults)
@@ -251,11 +240,7 @@ def _quarantine(path: Path, faults: list[str]) -> str:
 
 
 def verify(checkpoint: Path) -> list[str]:
-    """What is wrong with a checkpoint: one line a fault, none if it is complete and undamaged.
-
-    Raises:
-        RunFailed: if a file may not be read, which is no damage (exit 7).
-    """
+    """What is wrong with a checkpoint, a line a fault; a file that may not be read is no damage (exit 7)."""
     place = checkpoint / MANIFEST
     try:
         manifest = read_json(place)
@@ -285,9 +270,6 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
     Frozen weights stay as they are. Random states are `restore_random`'s. The optimizer may be a wrapper that
     has the `state` and `param_groups` of what it wraps. Returns the plain data that was saved, with `step`,
     `optimizer` and `versions` added.
-
-    Raises:
-        RunFailed: if the checkpoint is damaged, or of another model or optimizer (exit 7).
     """
     weights, current = _weights(checkpoint, model)
     state, moments = read_json(checkpoint / STATE), load_file(checkpoint / OPTIMIZER)
@@ -307,16 +289,11 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 
 
 def load_weights(checkpoint: Path, model: nn.Module) -> None:
-    """Load a checkpoint's weights into the model; its frozen weights stay.
-
-    Raises:
-        RunFailed: if the checkpoint is damaged, or of another model (exit 7).
-    """
+    """Load a checkpoint's weights into the model; its frozen weights stay."""
     _copy(*_weights(checkpoint, model))
 
 
 def _weights(checkpoint: Path, model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The weights of an undamaged checkpoint, and the model's, of the same names, shapes and types."""
     if faults := verify(checkpoint):
         raise RunFailed(
             f"checkpoint is damaged: {'; '.join(faults)}; "
@@ -359,10 +336,7 @@ def trained(model: nn.Module) -> dict[str, Tensor]:
 
 
 def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's own tensors as `exp_avg/<name of the weight>`.
-
-    A weight that has had no gradient yet has none; tied weights have theirs once, under their first name.
-    """
+    """The optimizer's own tensors as `exp_avg/<name of the weight>`; tied weights' once."""
     names = {id(weight): name for name, weight in model.named_parameters()}
     return {
         f"{kind}/{names[id(weight)]}": value
@@ -420,11 +394,7 @@ def seed_random(seed: int) -> None:
 
 
 def restore_random(checkpoint: Path) -> None:
-    """Restore every random state of a checkpoint.
-
-    A CUDA device that is not there now is skipped, and one that was not there then keeps its state;
-    `differences` tells of both.
-    """
+    """Restore every random state of a checkpoint, of the CUDA devices that are there now and were then."""
     states = load_file(checkpoint / RANDOM)
     torch.set_rng_state(states["torch"])
     version, has_gauss, gauss = states["python_rest"].tolist()
@@ -441,9 +411,7 @@ def versions() -> dict[str, str]:
     """Versions of libraries, and what else decides how numbers are rounded, by name."""
     # Asking for the devices of a run that uses none would start them.
     used = torch.cuda.is_initialized()
-    devices = (
-        [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())] if used else []
-    )
+    devices = map(torch.cuda.get_device_name, range(torch.cuda.device_count() if used else 0))
     return {
         "embedrun": embedrun.__version__,
         "python": platform.python_version(),
@@ -460,8 +428,7 @@ def versions() -> dict[str, str]:
 def differences(state: Plain) -> list[str]:
     """What differs from when a checkpoint was made, such as `torch 2.12.0 then, 2.13.0 now`.
 
-    A run still resumes with any difference, but may round differently. `state` is what `restore` returned;
-    call this after it, when the model is on its device.
+    `state` is what `restore` returned; call this after it, when the model is on its device.
     """
     then, now = state["versions"], versions()
     pairs = {name: (then.get(name, "unknown"), now.get(name, "unknown")) for name in {**now, **then}}

@@ -26,9 +26,7 @@ class Feed:
     """The training rows, tokenised once for each length that a pass asks for, and each prompt.
 
     Args:
-        tokenize: texts, a length in tokens and a prompt to a table of token ids.
         passes: how views of the rows go through the encoder, by key.
-        targets: which columns the losses need.
         seed: of the dropout of each text, and of its masked copies.
         mask: the tokenizer's mask token; only rows with masked copies need it.
         prompts: what stands around the texts of each view; None, or no entry: nothing.
@@ -104,11 +102,9 @@ class Feed:
         return np.stack(list(self._index.values()), axis=1)
 
     def _kind(self, way: Pass) -> tuple[int | None, Prompt | None]:
-        """Length in tokens and prompt of a pass: passes that agree in both share a table."""
         return way.max_length, self._prompts.get(way.view)
 
     def _copies(self, rows: np.ndarray, epoch: int) -> dict[str, list[str]]:
-        """The masked copies of these rows by view, as long as `rows`; empty where a sentence has none."""
         found: dict[str, list[str]] = {view: [] for view in MASKED}
         if not any(way.view in MASKED for way in self._passes.values()):
             return found
@@ -125,7 +121,6 @@ class Feed:
 
 
 def _source(way: Pass) -> str:
-    """The view whose texts, or whose masked copies, a pass reads."""
     return "text" if way.view in MASKED else way.view
 
 
@@ -136,12 +131,7 @@ def _seeds(what: str, rows: np.ndarray) -> Tensor:
 
 
 def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, processes: int = 1) -> Order:
-    """The batches of a run; `seed` is that of the permutations.
-
-    Raises:
-        ConfigError: if rows are too long for `training.batch_tokens`, or too many share a text for
-            `training.distinct_texts`.
-    """
+    """The batches of a run; `seed` is that of the permutations."""
     grouped, budget = training.batching == "length_grouped", training.batch_tokens
     lengths = feed.lengths if grouped or budget is not None else None  # (rows, passes)
     if budget is not None and lengths is not None:
@@ -184,8 +174,6 @@ class Teachers:
         in_memory: compute all vectors now and keep them, 4 bytes x texts x teachers x widest; else each
             batch's when it is asked for.
 
-    Attributes:
-        dims: length of each teacher's vectors.
     """
 
     def __init__(self, encoders: Sequence[Encoder], texts: Sequence[str], *, in_memory: bool) -> None:

@@ -4,10 +4,9 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from embedrun.batch import Batch, Tokens
 from embedrun.config import AdapterConfig, TrainingConfig
@@ -18,13 +17,10 @@ from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.training.processes import Processes
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 _log = logging.getLogger("embedrun")
 
 
-def compiled(model: "PreTrainedModel") -> Callable[..., object]:
+def compiled(model: nn.Module) -> Callable[..., object]:
     """The forward pass of a model, compiled at its first call, for texts of any number and length.
 
     The gradient is that of the model itself but for rounding. Dropout still follows torch's random state and
@@ -47,18 +43,8 @@ def compiled(model: "PreTrainedModel") -> Callable[..., object]:
     return explained
 
 
-@contextlib.contextmanager
-def using(model: "PreTrainedModel", forward: Callable[..., object]) -> Iterator[None]:
-    """Within it, the model computes by this forward pass."""
-    model.forward = forward  # of this model alone, before that of its class
-    try:
-        yield
-    finally:
-        del model.forward
-
-
 def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, processes: int) -> list[str]:
-    """Why the backbone cannot be compiled, with these options."""
+    """Why the backbone cannot be compiled."""
     found = []
     if seeded(training, processes=processes):
         found.append(
@@ -74,11 +60,9 @@ def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, process
 
 @dataclass
 class Parts:
-    """The parts of the batches of a run, whose size is halved where memory runs out.
+    """How many rows of a batch are encoded at a time (None: all), halved where memory runs out.
 
-    Args:
-        size: rows encoded at a time, >= 1; None: all that this process has of a batch.
-        seeded: whether dropout follows the seed of each text, so that a part drops what the batch would.
+    Where `seeded`, dropout follows the seed of each text, so that a part drops what the batch would.
     """
 
     size: int | None
@@ -92,11 +76,8 @@ class Parts:
     def halve(self, rows: int, *, processes: int) -> None:
         """Halve the size, which was too much for a batch of so many rows; one line says so.
 
-        Dropout follows seeds for the rest of the run, since that of torch cannot be drawn again.
-
-        Raises:
-            RunFailed: if no less than one row was encoded at a time, or others of several processes already
-                wait for this one (exit 6).
+        Dropout follows seeds for the rest of the run, since that of torch cannot be drawn again. Refused
+        (exit 6) for one row, and where other processes already wait for this one.
         """
         size = min(self.size or rows, rows)
         if size == 1:
@@ -162,16 +143,11 @@ class Gradient:
     def add(
         self, batch: Batch, targets: Mapping[str, Tensor], scaled: Callable[[Tensor], Tensor], *, watch: bool
     ) -> dict[str, Tensor]:
-        """Add the gradient of one batch.
+        """Add the gradient of one batch, and return values as `Stepper.take`, without those of the step.
 
         Args:
             targets: by name, ``(rows, ...)`` each, on the device.
             scaled: the loss to what is differentiated.
-            watch: also say what the losses compare.
-
-        Returns:
-            Values by name: `loss`, `loss/<term>` (unweighted); with `watch`, `active/<term>`,
-            `violated/<term>` and `gradient_share/<term>`.
         """
         parts = self._parts.of(rows_of(batch))
         whole = len(parts) == 1
@@ -240,12 +216,19 @@ class Gradient:
             found |= dict(zip(views, each, strict=True))
         return found
 
-    def compiling(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
         """Inside, the backbone's compiled forward pass is used, where that is asked for."""
         # Once dropout follows seeds, as it does after memory ran out, it cannot be compiled any more.
         if self._compiled is None or self._parts.seeded:
-            return contextlib.nullcontext()
-        return using(self._encoder.backbone.model, self._compiled)
+            yield
+            return
+        model = self._encoder.backbone.model
+        model.forward = self._compiled  # of this model alone, before that of its class
+        try:
+            yield
+        finally:
+            del model.forward
 
 
 def rows_of(batch: Batch) -> int:

@@ -71,15 +71,8 @@ class Selection:
     """The best dev score so far, and early stopping.
 
     An undefined score (NaN) is never the best. Where every score is undefined, or there is no dev
-    split, the last checkpoint is kept. The untrained model is not a candidate.
-
-    Args:
-        metric: key of the score, `stsb_dev/spearman`; None: the last checkpoint is kept.
-        lowest: whether a lower score is better.
-        patience: dev scores in a row without a new best that end the run; None: no early stopping.
-        best: the best value, None before the first defined one.
-        step: where it was reached.
-        waited: dev scores since then, or since the start.
+    split and no `metric`, the last checkpoint is kept. The untrained model is not a candidate. `patience`
+    is how many dev scores in a row without a new best end the run, and `waited` how many there are now.
     """
 
     metric: str | None
@@ -91,12 +84,13 @@ class Selection:
 
     @property
     def exhausted(self) -> bool:
-        """Whether patience is exhausted, so that the run stops early."""
+        """Whether the run stops early."""
         return self.patience is not None and self.waited >= self.patience
 
     def offer(self, step: int, value: float) -> bool:
         """Take a score into account; true where it is the best so far. The first of equal scores stays."""
-        if math.isnan(value) or not self._better(value):
+        sign = -1 if self.lowest else 1
+        if not sign * value > (-math.inf if self.best is None else sign * self.best):
             self.waited += 1
             return False
         self.best, self.step, self.waited = value, step, 0
@@ -110,11 +104,6 @@ class Selection:
         """Resume from what a checkpoint kept."""
         self.best, self.step, self.waited = state["value"], state["step"], state["waited"]
 
-    def _better(self, value: float) -> bool:
-        if self.best is None:
-            return True
-        return value < self.best if self.lowest else value > self.best
-
 
 _log = logging.getLogger("embedrun")
 
@@ -124,7 +113,6 @@ class Fit:
     """The parts of one training run.
 
     Args:
-        order: which rows each step sees.
         dev: the dev scores of the encoder as it is, by key; called by the first process alone.
         tracker: where metrics go; None in every process but the first.
         checkpoints: their folder; written by the first process alone.
@@ -147,12 +135,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class StepsDone:
-    """How far a run has come.
-
-    Args:
-        step: optimizer steps done.
-        unscored: the dev score of that step is still to come: a signal came first.
-    """
+    """How far a run has come; where `unscored`, the dev score of that step was prevented by a signal."""
 
     step: int = 0
     unscored: bool = False
@@ -162,11 +145,7 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
     """Train; afterwards the encoder of the first process holds the weights that scored best on dev.
 
     `parts` must be as they are after `done.step` steps; without `done`, training starts from the first.
-    Returns the number of optimizer steps.
-
-    Raises:
-        RunFailed: on a loss or gradient that is not finite (exit 4), a full disk (5) or out of memory (6).
-        KeyboardInterrupt: on a signal, once the step is done and saved.
+    Returns the number of optimizer steps. A signal is a KeyboardInterrupt once the step is done and saved.
     """
     done = done or StepsDone()
     steps = parts.order.steps(training.epochs, training.max_steps)
@@ -187,20 +166,20 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
                 if step == 1:
                     with bar.paused():
                         parts.tell_first(values)
-            bar.reach(step, note + _best(parts.selection))
+            best = parts.selection.best
+            bar.reach(step, note if best is None else f"{note}  dev {best:.2f}")
             due, stopping = is_scored(step), parts.processes.any(stop.asked is not None)
             if due or stopping or (training.save_every and step % training.save_every == 0):
                 with meter.paused(), bar.paused():
                     _score_and_save(parts, training, step, stop, due=due, stopping=stopping)
     if parts.processes.rank == 0:
-        best = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
-        checkpoint.load_weights(best, parts.stepper.trained)
+        path = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
+        checkpoint.load_weights(path, parts.stepper.trained)
     parts.stepper.trained.eval()
     return step
 
 
 def _log_step(parts: Fit, meter: Meter, step: int, steps: int, values: Values) -> str:
-    """Write the values of a step; gives its loss, as the progress bar shows it."""
     note = f"loss {float(values['loss']):.4f}"
     meter.write(step, parts.order.epoch(step), values, parts.compute.memory())
     if parts.tracker is not None:
@@ -213,9 +192,6 @@ def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[StepsDo
     """Bring everything that training changes back to a checkpoint's state; also gives its plain data.
 
     Data order, masks and seeded dropout are functions of the step, so that nothing else is needed.
-
-    Raises:
-        RunFailed: if the checkpoint is damaged or of another model (exit 7).
     """
     state = checkpoint.restore(path, stepper.trained, stepper.optimizer)
     stepper.load_state(state["stepper"])
@@ -231,10 +207,6 @@ def scored(order: Order, training: TrainingConfig, steps: int) -> Callable[[int]
         return lambda step: step == steps or step in marks
     every = training.evaluate_every or steps
     return lambda step: step == steps or step % every == 0
-
-
-def _best(selection: Selection) -> str:
-    return "" if selection.best is None else f"  dev {selection.best:.2f}"
 
 
 def _score_and_save(
@@ -274,7 +246,6 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
 
 
 def _save(parts: Fit, training: TrainingConfig, step: int, *, unscored: bool) -> None:
-    """One checkpoint, by the first process."""
     if parts.tracker is None:
         return
     state = {

@@ -11,35 +11,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 
-def shuffled(rows: int, seed: int, epoch: int) -> np.ndarray:
-    """The rows of an epoch in random order, ``(rows,)``."""
-    return np.random.default_rng(np.random.SeedSequence([seed, epoch])).permutation(rows)
-
-
-def by_length(order: np.ndarray, lengths: np.ndarray, *, chunk: int, tail: int) -> np.ndarray:
-    """Sort each `chunk` of neighbours by length, shortest first; equal lengths stay in their order.
-
-    Args:
-        order: random, ``(rows,)``.
-        lengths: of each row of the data set, ``(rows,)``.
-        chunk: rows sorted together.
-        tail: rows at the end that are not sorted. The rows that fill no batch come from the end and should
-            be random: in a sorted end they would be the longest, in each epoch.
-    """
-    end = max(0, len(order) - tail)
-    chunks = [order[begin : min(begin + chunk, end)] for begin in range(0, end, chunk)]  # (chunk,) each
-    grouped = [part[np.argsort(lengths[part], kind="stable")] for part in chunks]  # (chunk,) each
-    return np.concatenate([*grouped, order[end:]])
-
-
 def by_text(order: np.ndarray, texts: np.ndarray) -> np.ndarray:
     """Rows of one text next to each other, in their order; a text stands where its first row does.
 
-    That place is as random as the order, so that texts of many rows come neither first nor last.
-
-    Args:
-        order: random, ``(rows,)``.
-        texts: the identity of the text of each row of the data set, ``(rows,)``.
+    That place is as random as the order, so that texts of many rows come neither first nor last. `order` and
+    `texts`, the identity of the text of each row of the data set, are ``(rows,)``.
     """
     place = np.argsort(order)  # of each row in the order, (rows,)
     _, first, which = np.unique(texts, return_index=True, return_inverse=True)  # (texts,) twice and (rows,)
@@ -52,12 +28,9 @@ _Row = tuple[int, int, Sequence[int]]  # position, tokens, identities of its tex
 
 
 class Filled(NamedTuple):
-    """Full batches, and the one that was never filled.
+    """The rows of full batches, and those of the one that was never filled, `begun`.
 
-    Args:
-        batches: the rows of each, in the order in which they were closed.
-        begun: rows of the batch that was open at the end; each row that is in no batch shares a text with one
-            of them.
+    Each row that is in no batch shares a text with one of these.
     """
 
     batches: list[list[int]]
@@ -81,9 +54,7 @@ def fill(
 
     Args:
         order: of the rows, ``(rows,)``.
-        batch_size: rows of a batch, at most.
         lengths: tokens of each row of the data set, at most `budget`, ``(all rows,)``; given with `budget`.
-        budget: tokens of a batch, at most; None: any number.
         texts: the identity of the text behind each view, ``(all rows, views)``; None: equal texts may meet.
     """
     batches: list[list[int]] = []
@@ -137,10 +108,7 @@ def _facts(order: np.ndarray, lengths: np.ndarray | None, texts: np.ndarray | No
 
 
 class Draw(NamedTuple):
-    """The rows of one batch, as positions in the training split, ``(batch,)``.
-
-    `number` counts batches of the run from 0, `epoch` epochs from 0.
-    """
+    """The rows of one batch, as positions in the training split, ``(batch,)``; numbers count from 0."""
 
     number: int
     epoch: int
@@ -176,17 +144,12 @@ class Order:
 
     Args:
         rows: how many there are, >= 1.
-        batch_size: rows a batch, at most.
         accumulate: batches an optimizer step.
-        seed: of the permutations.
         batch_tokens: tokens of a batch, at most, padding not counted; None: any number.
         lengths: tokens of each row in each pass, int64, ``(rows, passes)``; for `length_grouped` and
             `batch_tokens`.
         texts: the identity of the text behind each view, int64, ``(rows, views)``; for `distinct` and
             `text_grouped`.
-
-    Raises:
-        ValueError: when batches are first asked for, if no batch can be filled.
     """
 
     rows: int
@@ -258,7 +221,6 @@ class Order:
         return before + part * (self._before(int(whole) + 1) - before if part else 0)
 
     def _before(self, epoch: int) -> int:
-        """Batches of all epochs before this one."""
         if self._per_epoch is not None:
             return epoch * self._per_epoch
         while len(self._starts) <= epoch:
@@ -297,13 +259,17 @@ def _made(order: Order, epoch: int) -> list[np.ndarray]:
 
 
 def _permuted(order: Order, epoch: int) -> np.ndarray:
-    """The rows of an epoch in random order, those that are to meet next to each other, ``(rows,)``."""
-    rows = shuffled(order.rows, order.seed, epoch)  # (rows,)
+    rows = np.random.default_rng(np.random.SeedSequence([order.seed, epoch])).permutation(order.rows)
     if order.batching == "length_grouped":
         assert order.lengths is not None
         size = order.batch_size
-        tail = order.rows % size + (size if order._per_epoch is None else 0)
-        return by_length(rows, order.lengths.max(axis=1), chunk=order.grouped_batches * size, tail=tail)
+        # The rows that fill no batch come from the end and should be random: in a sorted end they would be
+        # the longest, in each epoch.
+        end = max(0, order.rows - order.rows % size - (size if order._per_epoch is None else 0))
+        lengths, chunk = order.lengths.max(axis=1), order.grouped_batches * size  # (rows,)
+        chunks = [rows[begin : min(begin + chunk, end)] for begin in range(0, end, chunk)]  # (chunk,) each
+        grouped = [part[np.argsort(lengths[part], kind="stable")] for part in chunks]  # (chunk,) each
+        return np.concatenate([*grouped, rows[end:]])
     if order.batching == "text_grouped":
         assert order.texts is not None
         return by_text(rows, order.texts[:, 0])

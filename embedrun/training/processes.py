@@ -69,11 +69,7 @@ class Processes:
         self.size = distributed.get_world_size() if started else 1
 
     def own(self, rows: int) -> slice:
-        """Which of the rows of a batch this process encodes: neighbours, as many as any other or one less.
-
-        Raises:
-            ConfigError: if there are fewer rows than processes.
-        """
+        """Which of the rows of a batch this process encodes: neighbours, as many as any other or one less."""
         if rows < self.size:
             raise ConfigError(
                 f"training.batch_size: {rows} rows for {self.size} processes leave one without any; raise "
@@ -82,14 +78,10 @@ class Processes:
         return self._share(self.rank, rows)
 
     def gather(self, vectors: dict[str, Tensor], rows: int) -> dict[str, Tensor]:
-        """The vectors of all rows, in their order, from those of every process.
+        """The vectors of all rows, in their order, ``(rows, ...)`` each.
 
-        Args:
-            vectors: of the own rows, ``(own, ...)`` each, of one type.
-            rows: how many there are in all.
-
-        Returns:
-            ``(rows, ...)`` each. The own rows are the tensors given, with their gradient; others have none.
+        `vectors`, of one type, are those of the own rows, ``(own, ...)`` each. These keep their gradient;
+        others have none.
         """
         if self.size == 1 or not vectors:
             return vectors
@@ -114,10 +106,8 @@ class Processes:
     def add_up(self, summed: Iterable[Tensor], equal: Iterable[Tensor]) -> None:
         """Make the gradients those of one process, in place.
 
-        Args:
-            summed: weights whose gradient comes from the own rows alone.
-            equal: weights whose gradient is that of all rows already. Their mean is taken, because two
-                processors may round it differently.
+        The gradient of the `equal` weights is that of all rows already. Their mean is taken, because two
+        processors may round it differently.
         """
         if self.size == 1:
             return
@@ -179,19 +169,9 @@ def meet(*, cuda: bool) -> None:
         distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=_PATIENCE)
 
 
-def compared(rows: int, size: int) -> str:
-    """What the losses compare with `size` processes: all rows of a batch, whatever their number."""
-    return f"{rows:,} rows over {size} processes, each anchor is compared with {rows - 1:,} others"
-
-
 @contextlib.contextmanager
 def _together() -> Iterator[None]:
-    """Distinguish the loss of another process from a failure of this one.
-
-    Raises:
-        LostContact: for the first.
-        RunFailed: if the memory of this one ran out (exit 6); the others then lose contact.
-    """
+    """Distinguish the loss of another process from a failure of this one."""
     try:
         yield
     except torch.OutOfMemoryError:  # our own, and a RuntimeError, too

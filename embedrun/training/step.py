@@ -103,9 +103,6 @@ class Check:
         most_skipped: steps in a row that may be skipped because a gradient overflowed, as is expected now
             and then of a gradient that is scaled up for float16; None: none may.
 
-    Attributes:
-        skipped: skipped steps in all.
-        in_a_row: those since the last step that was taken.
     """
 
     def __init__(self, most_skipped: int | None) -> None:
@@ -117,10 +114,8 @@ class Check:
 
         A loss that is not finite nearly always makes a gradient that is not. But a loss may be infinite with
         a slope that is not, and NaN in a term that reaches no weight. So both are checked at once. On
-        several processes all see the same, the gradient of all and the loss of all rows.
-
-        Raises:
-            NonFinite: if it may not be taken, and not be skipped either.
+        several processes all see the same, the gradient of all and the loss of all rows. A step that may
+        neither be taken nor skipped is a NonFinite.
         """
         names = [name for name in _CHECKED if name in values]
         flags = torch.stack([torch.isfinite(torch.as_tensor(values[name])) for name in names])  # (names,)
@@ -155,12 +150,7 @@ def nearby(weights: Sequence[nn.Parameter], norm: Tensor, rho: float) -> Iterato
     weights are moved and count in the norm, biases and norms too; weight decay is not included.
 
     Afterwards, also after an exception, every weight is bit-identical to what it was: a copy is kept, because
-    to add and to subtract would round twice.
-
-    Args:
-        weights: all that are trained; `grad` of each is its part of g, or None.
-        norm: of g, a scalar on their device; must be finite.
-        rho: how far to move, as a norm over all weights, > 0.
+    to add and to subtract would round twice. `norm`, of g, is a finite scalar on the device of the weights.
     """
     kept = [weight.detach().clone() for weight in weights]  # the shape of each weight
     with torch.no_grad():
@@ -202,9 +192,6 @@ class Stepper:
 
     The encoder is on its device. Loss terms with weights of their own are trained too. `teachers` are frozen
     encoders, for the losses that learn from their vectors, and `taught` the views whose texts they encode.
-
-    Raises:
-        ConfigError: for options that do not go together, or an encoder without a trainable parameter.
     """
 
     def __init__(
@@ -244,12 +231,7 @@ class Stepper:
             raise ConfigError(found)
 
     def rehearse(self, batch: Batch) -> None:
-        """Encode the first rows of a batch as training would, and forget the result.
-
-        Raises:
-            ConfigError: if the backbone cannot be trained or compiled this way, or has no dropout where two
-                passes of one text should differ by it.
-        """
+        """Encode the first rows of a batch as training would, and refuse what the backbone cannot do."""
         devices = [self._compute.device] if self._compute.device.type == "cuda" else []
         self.trained.train()
         # What is compiled for a pass without a graph would not do for the first step.
@@ -277,11 +259,6 @@ class Stepper:
             the steps of the run that were skipped because a gradient overflowed. With SAM these are all of
             the gradient at the weights, and `sam/loss_nearby` and `sam/gradient_norm_nearby` of the one that
             is taken. Tensors stay on the device; to read one is to wait.
-
-        Raises:
-            NonFinite: on a loss or gradient that is not finite, or too many skipped steps in a row, before
-                the weights change (exit 4).
-            RunFailed: if memory runs out even with one row encoded at a time (exit 6).
         """
         rate = learning_rate(step, steps, self._config)
         for group in self.optimizer.param_groups:
@@ -341,7 +318,6 @@ class Stepper:
     def _gradients(
         self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool
     ) -> Values:
-        """Values of the step; afterwards the weights have the gradient that is to be taken."""
         if self._config.optimizer == "adamw":
             return self._pass(batches, targets, watch)
         devices = [self._compute.device] if self._compute.device.type == "cuda" else []
@@ -352,7 +328,6 @@ class Stepper:
         return values | {f"sam/{name}_nearby": beside[name] for name in ("loss", "gradient_norm")}
 
     def _pass(self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool) -> Values:
-        """One gradient of all batches on all processes, in place of any before it."""
         self._gradient.begin()
         values: Values = {}
         for batch, known in zip(batches, targets, strict=True):
@@ -371,15 +346,10 @@ class Stepper:
         """Columns of all rows, and the teachers' vectors, on the device, ``(rows, ...)`` each."""
         device = self._compute.device
         columns = {name: sent(target, device) for name, target in batch.targets.items()}
-        return columns | self._processes.gather(self._lessons(batch), len(batch.rows))
-
-    def _lessons(self, batch: Batch) -> dict[str, Tensor]:
-        """The teachers' vectors of the own rows, ``(own, teachers, widest)`` each."""
         if self._teachers is None:
-            return {}
-        return {
-            f"{view}_teacher": sent(
-                self._teachers.vectors(batch.targets[f"{view}_identity"][batch.own]), self._compute.device
-            )
-            for view in self._taught
+            return columns
+        texts = {view: batch.targets[f"{view}_identity"][batch.own] for view in self._taught}  # (own,) each
+        vectors = {
+            f"{view}_teacher": sent(self._teachers.vectors(own), device) for view, own in texts.items()
         }
+        return columns | self._processes.gather(vectors, len(batch.rows))

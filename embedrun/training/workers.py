@@ -53,13 +53,7 @@ def wanted(gpu: GpuConfig) -> bool:
 
 
 def join(gpu: GpuConfig, job: str) -> None:
-    """Meet the other processes, if this is one of several; collective.
-
-    `job` identifies what each process is about to train.
-
-    Raises:
-        ConfigError: if torchrun started another number of processes, or they have different jobs.
-    """
+    """Meet the other processes, if this is one of several; all must have the same `job`."""
     if not _is_worker():
         return
     size = int(os.environ["WORLD_SIZE"])
@@ -102,10 +96,6 @@ def launch(gpu: GpuConfig, plain: Plain, *, run: str, resumed: Path | None, **ot
 
     `run` is what each process calls to train, as `module:function`; the rest is for that. `plain` never holds
     a secret.
-
-    Raises:
-        RunFailed: if a process failed, with its exit code; if it was killed, or the machines did not meet, 1.
-        KeyboardInterrupt: on a signal, once the processes have saved and ended.
     """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -161,7 +151,11 @@ def settle(
     folder: Path, codes: Mapping[int, int], relay: "Relay", run: Path | None, *, size: int, lost: str
 ) -> Outcome:
     """How the run ended, from the exit `codes` of failed ranks and the outcomes in the folder of the job."""
-    outcomes = _outcomes(folder)
+    # A killed process has said nothing.
+    outcomes = {
+        int(file.stem): Outcome(**json.loads(file.read_text(encoding="utf-8")))
+        for file in folder.glob("[0-9]*.json")
+    }
     first = outcomes[min(outcomes)] if outcomes else Outcome(error=lost, code=UNEXPECTED)
     if first.error is None:
         return first
@@ -178,16 +172,9 @@ def settle(
     raise signals.fault(stopped_by)
 
 
-def _outcomes(folder: Path) -> dict[int, Outcome]:
-    """What the processes of a job have said of their end, by rank; a killed one has said nothing."""
-    files = folder.glob("[0-9]*.json")
-    return {int(file.stem): Outcome(**json.loads(file.read_text(encoding="utf-8"))) for file in files}
-
-
 def _failure(
     rank: int, code: int, outcomes: Mapping[int, Outcome], folder: Path, run: Path | None, size: int
 ) -> RunFailed:
-    """The failure of one process, which is recorded in the run directory unless it is process 0's."""
     outcome = outcomes.get(rank)
     if rank == 0 and outcome is not None:  # which has recorded it
         return RunFailed(outcome.error or "", exit_code=outcome.code)
@@ -272,7 +259,6 @@ def main() -> int:
 
 
 def _outcome(job: Plain, folder: Path, rank: int) -> Outcome:
-    """Train; whatever that raises becomes the outcome."""
     gpu = job["arguments"]["plain"]["gpu"]
     sys.argv = job["argv"]  # the run records the command that the user typed
     os.environ[FOLDER] = str(folder)
@@ -294,7 +280,6 @@ def _outcome(job: Plain, folder: Path, rank: int) -> Outcome:
 
 
 def _silence(log: Path) -> None:
-    """Redirect all that this process prints, C and C++ included, into a file."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)

@@ -74,7 +74,7 @@ def test_a_checkpoint_can_be_trained_on_and_saved(base, tmp_path):
     step = step_of(tmp_path / "first")
     np.testing.assert_array_equal(vectors(step), encoder.encode(TEXTS))
     second = trained(tmp_path / "second", BackboneConfig(name=str(step)), PoolingConfig(name="mean"))
-    assert second.origin == {"name": str(step), "commit": None}
+    assert second.backbone.origin == {"name": str(step), "commit": None}
     np.testing.assert_allclose(vectors(step_of(tmp_path / "second")), second.encode(TEXTS), atol=1e-6)
     Encoder.load(step_of(tmp_path / "second")).save(tmp_path / "saved")
     np.testing.assert_allclose(vectors(tmp_path / "saved"), second.encode(TEXTS), atol=1e-6)

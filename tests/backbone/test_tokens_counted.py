@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from embedrun.backbone.tokens import counter, opened, tokens_of
+from embedrun.backbone.tokens import tokens_of
 
 
 @pytest.fixture
@@ -21,4 +21,4 @@ def words(tmp_path: Path) -> Path:
 def test_tokens_are_counted_with_the_ends_or_without(words):
     texts = ["a b c d e", ""] * 150  # more than are encoded at a time
     assert tokens_of(words, "tokenizer")(texts) == [5, 0] * 150
-    assert counter(opened(words, "tokenizer"), ends=True)(texts) == [7, 2] * 150
+    assert tokens_of(words, "tokenizer", ends=True)(texts) == [7, 2] * 150

@@ -166,7 +166,7 @@ def test_every_fault_of_the_configuration_is_named_together(refused):
     assert "would send the token in the clear" in said
     assert "splits.dev: a share below 1, or a whole number" in said
     assert "no file 'none/tokenizer.json'" in said
-    assert "hydra.run.dir, hydra.sweep.dir: collect makes no run directory; give output=DIR" in said
+    assert "hydra.run.dir, hydra.sweep.dir: no run is made; give output=DIR" in said
 
 
 def test_the_paper_fits_the_schema():
@@ -177,9 +177,9 @@ def test_the_paper_fits_the_schema():
     plain = OmegaConf.to_container(OmegaConf.load(presets.folder() / "collect.yaml"))
     for key in ("defaults", "hydra"):
         del plain[key]
-    plan = plan_collect({**plain, "output": "out"}, None)
-    assert len(plan.config.repositories) == 55
-    assert plan.config.splits.dev == pytest.approx(1547 / 21660, abs=5e-5)
-    assert plan.config.negatives == pytest.approx((9108 + 773 + 741) / (9457 + 774 + 807), abs=5e-4)
+    config, _, _ = plan_collect({**plain, "output": "out"}, None)
+    assert len(config.repositories) == 55
+    assert config.splits.dev == pytest.approx(1547 / 21660, abs=5e-5)
+    assert config.negatives == pytest.approx((9108 + 773 + 741) / (9457 + 774 + 807), abs=5e-4)
     with pytest.raises(ConfigError):
         plan_collect(plain, None)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from embedrun.config import presets
-from embedrun.config.presets import choices_of, left_open
+from embedrun.config.presets import left_open
 
 
 def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch):
@@ -50,8 +50,11 @@ name: x
 """
 
 
-def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in():
-    assert choices_of(HEAD) == ["lr 5e-5: the released command, which has it twice", "no decay"]
+def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in(tmp_path: Path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "x.yaml").write_text(HEAD)
+    choices = ["lr 5e-5: the released command, which has it twice", "no decay"]
+    assert left_open(["x"], [tmp_path]) == {"x": choices}
 
 
 def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(tmp_path: Path):

@@ -11,8 +11,8 @@ from embedrun.rows import Rows
 
 def parsed(text: str, size: int = 9, **more) -> tuple[list[str], list[str]]:
     """Sentences, and the reasons of the rejects."""
-    found = parse(Answer(text, **more), size)
-    return found.sentences, [reason for reason, _ in found.rejects]
+    sentences, rejects = parse(Answer(text, **more), size)
+    return sentences, [reason for reason, _ in rejects]
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,12 @@ def test_an_answer_that_is_no_list_is_rejected_whole_with_the_reason(text, reaso
 
 
 def test_lines_around_the_items_are_rejected_one_by_one():
-    found = parse(Answer("Sure! Here are two:\n1. A cat sits.\n- not this\n2. It sits.\nAnything else?"), 9)
-    assert found.sentences == ["A cat sits.", "It sits."]
+    sentences, rejects = parse(
+        Answer("Sure! Here are two:\n1. A cat sits.\n- not this\n2. It sits.\nAnything else?"), 9
+    )
+    assert sentences == ["A cat sits.", "It sits."]
     reason = "a line that is no item of the list"
-    assert found.rejects == [
+    assert rejects == [
         (reason, "Sure! Here are two:"),
         (reason, "- not this"),
         (reason, "Anything else?"),
@@ -63,9 +65,9 @@ def test_lines_around_the_items_are_rejected_one_by_one():
 
 
 def test_the_last_item_of_an_answer_that_was_cut_off_is_rejected():
-    found = parse(Answer("1. A cat sits.\n2. The cat, it si", cut=True), 9)
-    assert found.sentences == ["A cat sits."]
-    assert found.rejects == [("cut off at the longest length", "The cat, it si")]
+    sentences, rejects = parse(Answer("1. A cat sits.\n2. The cat, it si", cut=True), 9)
+    assert sentences == ["A cat sits."]
+    assert rejects == [("cut off at the longest length", "The cat, it si")]
 
 
 @pytest.mark.parametrize(
@@ -112,16 +114,16 @@ def sifted(*answers: tuple[str, Answer, Answer], words: int | None = None):
 
 
 def test_the_pairs_of_several_models_are_joined_and_duplicates_count_once():
-    found = sifted(
+    pairs, rejects = sifted(
         ("a", listed("It flies."), listed("It lands.")),
         ("b", listed("it  flies.", "Up it goes."), listed("It lands.", "It lands.")),
     )
-    assert [(row["text2"], row["llm"]) for row in found.pairs] == [
+    assert [(row["text2"], row["llm"]) for row in pairs] == [
         ("It flies.", "a"),
         ("It lands.", "a"),
         ("Up it goes.", "b"),
     ]
-    assert [(row["llm"], row["kind"], row["text"], row["reason"]) for row in found.rejects] == [
+    assert [(row["llm"], row["kind"], row["text"], row["reason"]) for row in rejects] == [
         ("b", "positive", "it  flies.", "given before by a"),
         ("b", "negative", "It lands.", "given before by a"),
         ("b", "negative", "It lands.", "given before by a"),
@@ -129,19 +131,19 @@ def test_the_pairs_of_several_models_are_joined_and_duplicates_count_once():
 
 
 def test_what_is_given_as_both_kinds_is_neither():
-    found = sifted(
+    pairs, rejects = sifted(
         ("a", listed("It flies.", "It waits."), listed("It lands.")),
         ("b", listed("It rises."), listed("it waits.")),
     )
-    assert [row["text2"] for row in found.pairs] == ["It flies.", "It lands.", "It rises."]
-    assert {row["reason"] for row in found.rejects} == {"given both as a positive and as a negative"}
-    assert len(found.rejects) == 2
+    assert [row["text2"] for row in pairs] == ["It flies.", "It lands.", "It rises."]
+    assert {row["reason"] for row in rejects} == {"given both as a positive and as a negative"}
+    assert len(rejects) == 2
 
 
 def test_the_filter_drops_negatives_alone():
     # "A plane is landing." lacks "taking" and "off." of the sentence; "Nothing here moves." lacks all five.
     answer = listed("A plane is landing.", "Nothing here moves.")
-    found = sifted(("a", listed("A plane is rising."), answer), words=5)
-    assert [row["text2"] for row in found.pairs] == ["A plane is rising.", "Nothing here moves."]
-    assert [row["reason"] for row in found.rejects] == ["a negative in which fewer than 5 words are missing"]
-    assert len(sifted(("a", listed("A plane is rising."), answer), words=2).pairs) == 3
+    pairs, rejects = sifted(("a", listed("A plane is rising."), answer), words=5)
+    assert [row["text2"] for row in pairs] == ["A plane is rising.", "Nothing here moves."]
+    assert [row["reason"] for row in rejects] == ["a negative in which fewer than 5 words are missing"]
+    assert len(sifted(("a", listed("A plane is rising."), answer), words=2)[0]) == 3

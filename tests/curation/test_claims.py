@@ -1,6 +1,6 @@
 """What a comment says of duplicates."""
 
-from embedrun.curation.claims import Claim, Reference, claims
+from embedrun.curation.claims import Reference, claims
 
 SAID = [
     "Duplicate of #12",
@@ -47,9 +47,9 @@ DENIED = [
 
 
 def test_usual_spellings_are_claims_false_friends_are_none_and_denials_are_known():
-    assert [text for text in SAID if claims(text) != [Claim(Reference(None, 12), True)]] == []
+    assert [text for text in SAID if claims(text) != [(Reference(None, 12), True)]] == []
     assert [text for text in NOT_SAID if claims(text)] == []
-    assert [text for text in DENIED if claims(text) != [Claim(Reference(None, 12), False)]] == []
+    assert [text for text in DENIED if claims(text) != [(Reference(None, 12), False)]] == []
 
 
 def test_other_repositories_are_named_in_lower_case():
@@ -62,11 +62,11 @@ def test_other_repositories_are_named_in_lower_case():
         ("This is a duplicate of [#12](https://github.com/o/r/issues/12).", "o/r"),
         ("duplicate of [this one](https://github.com/three/three.js/issues/12)", "three/three.js"),
     ):
-        assert claims(text) == [Claim(Reference(repository, 12), True)]
+        assert claims(text) == [(Reference(repository, 12), True)]
 
 
 def test_one_comment_can_name_several():
-    both = [Claim(Reference(None, 12), True), Claim(Reference(None, 13), True)]
+    both = [(Reference(None, 12), True), (Reference(None, 13), True)]
     for text in (
         "Duplicate of #12 and #13",
         "dup of #12, #13",

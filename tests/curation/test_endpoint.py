@@ -9,22 +9,22 @@ from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_pr
     "url", ["https://api.openai.com/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000", "HTTPS://HOST"]
 )
 def test_these_are_addresses(url):
-    assert url_problem(url, "https://HOST") is None
+    assert url_problem(url) is None
 
 
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("api.openai.com/v1", "expected https"),
-        ("file:///etc/passwd", "expected https"),
-        ("http://a b/v1", "expected https"),
+        ("api.openai.com/v1", "expected an address like https"),
+        ("file:///etc/passwd", "expected an address like https"),
+        ("http://a b/v1", "expected an address like https"),
         ("http://host:99999/v1", "not an address"),
         ("https://me:secret@host/v1", "no user, password"),
         ("https://host/v1?key=secret", "no user, password"),
     ],
 )
 def test_these_are_not_and_what_they_hold_is_not_shown(url, words):
-    problem = url_problem(url, "https://HOST")
+    problem = url_problem(url)
     assert problem is not None
     assert words in problem
     assert "secret" not in problem

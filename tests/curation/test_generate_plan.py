@@ -19,19 +19,21 @@ def problems(**changes) -> list[str]:
 
 
 def test_a_plan_holds_the_options_the_data_set_and_the_share():
-    plan = plan_generate(plain(input=None, dataset={"name": "stsb"}, column="text1", shard="1/3"))
-    assert plan.dataset.name == "stsb"
-    assert (plan.shard.index, plan.shard.count) == (1, 3)
-    assert plan.config.llms[0].max_new_tokens == 512
-    assert plan_generate(plain()).dataset.name == "texts"
+    config, dataset, shard = plan_generate(
+        plain(input=None, dataset={"name": "stsb"}, column="text1", shard="1/3")
+    )
+    assert dataset.name == "stsb"
+    assert (shard.index, shard.count) == (1, 3)
+    assert config.llms[0].max_new_tokens == 512
+    assert plan_generate(plain())[1].name == "texts"
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"input": None}, "input: give input=FILE or dataset=NAME (such as dataset=stsb), got neither"),
-        ({"dataset": {"name": "stsb"}}, "got both"),
-        ({"column": "text1"}, "column: only for dataset=NAME; an input file has no columns"),
+        ({"input": None}, "input: give either input=FILE or dataset=NAME, such as dataset=stsb"),
+        ({"dataset": {"name": "stsb"}}, "input: give either input=FILE or dataset=NAME"),
+        ({"column": "text1"}, "column: dataset=texts has no 'text1'; did you mean 'text'? (it has: text)"),
         (
             {"shard": "3/3"},
             "shard: expected I/N with I from 0 to N - 1 (the first of four is 0/4), got '3/3'",
@@ -39,7 +41,10 @@ def test_a_plan_holds_the_options_the_data_set_and_the_share():
         ({"llms": []}, "llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"),
         ({"llms": [{"kind": "local"}]}, "llms[0].name: kind=local needs a value"),
         ({"llms": [{**LOCAL, "model": "m"}]}, "llms[0].model: only for kind=http, and this one is local"),
-        ({"llms": [{**HTTP, "url": "host"}]}, "llms[0].url: expected https://HOST/v1 or http://HOST:PORT/v1"),
+        (
+            {"llms": [{**HTTP, "url": "host"}]},
+            "llms[0].url: expected an address like https://HOST/v1 or http://HOST:PORT/v1",
+        ),
         ({"gpu": {**GPU, "precision": "fp16"}}, "gpu.precision: fp16 needs a CUDA device"),
     ],
 )

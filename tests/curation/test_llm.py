@@ -68,8 +68,8 @@ def test_an_answer_comes_back_as_it_was_kept(tmp_path, llm, answer):
     responses.keep(llm, "p", answer)
     responses.keep(llm, "p", Answer("second"))
     assert Responses(tmp_path / "responses", "b").get(llm, "p") == answer
-    (line,) = (tmp_path / "responses/a.jsonl").read_text().splitlines()
-    assert json.loads(line)["prompt"] == "p"
+    first, _ = (tmp_path / "responses/a.jsonl").read_text().splitlines()
+    assert json.loads(first)["prompt"] == "p"
 
 
 def test_half_a_line_of_a_kill_is_passed_over_and_what_follows_is_whole(tmp_path, llm):

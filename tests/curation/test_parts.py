@@ -8,7 +8,7 @@ import numpy as np
 from embedrun.blocks import Shard
 from embedrun.curation.annotate import Parts, merge
 from embedrun.curation.teachers import settings_of
-from embedrun.dataset.nli import Merged, by_label
+from embedrun.dataset.nli import by_label, grouped
 from embedrun.rows import Rows
 
 VECTORS = {"x": [1, 0], "y": [0, 1], "d\u00e9": [3, 4]}
@@ -58,8 +58,7 @@ def test_the_number_of_shards_may_change_between_processes(tmp_path):
 
 def test_mean_and_deciles_by_label():
     label = np.array([0] * 11 + [2])
-    merged = Merged(label, np.array([*range(11), 0.25]) / 10)
-    assert by_label(merged.groups()) == {
+    assert by_label(grouped(label, np.array([*range(11), 0.25]) / 10)) == {
         "entailment": {"pairs": 11, "mean": 0.5, "deciles": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]},
         "contradiction": {"pairs": 1, "mean": 0.025, "deciles": [0.025] * 9},
     }

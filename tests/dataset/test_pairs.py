@@ -82,7 +82,7 @@ def test_an_unclosed_quote_is_named_by_its_row(tmp_path, store):
     [
         ("nothing.tsv", "no file"),
         ("a.xlsx", "must end in .tsv, .csv, .jsonl, .parquet"),
-        ("folder.csv", "holds no file that ends in .tsv, .csv"),
+        ("folder.csv", "must end in .tsv, .csv"),
     ],
 )
 def test_a_path_that_cannot_be_read_is_a_problem(tmp_path, store, name, reason):

@@ -11,7 +11,7 @@ from embedrun import estimate
 from embedrun.backbone.shape import Shape, size_of
 from embedrun.config import AdapterConfig, BackboneConfig, TrainingConfig
 from embedrun.dataset.toy import Toy
-from embedrun.estimate import Batches, RowTokens, at_a_time, batches, own_rows, row_tokens, steps_of
+from embedrun.estimate import Batches, RowTokens, at_a_time, batches, own_rows, row_tokens
 from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
 
@@ -42,7 +42,8 @@ def made(rows: int | None, *lengths: int, **options: Any) -> Batches:
 
 def steps(known: Batches, **options: Any) -> int:
     assert known.order is not None
-    return steps_of(configured(**options), known.order)
+    training = configured(**options).training
+    return known.order.steps(training.epochs, training.max_steps)
 
 
 def test_batches_of_the_configured_size_are_known_and_fewer_rows_make_a_smaller_one():
@@ -90,7 +91,7 @@ def words(tmp_path: Path) -> Path:
 
 def test_the_tokens_of_all_passes_of_a_row_are_counted_as_they_are_cut(words):
     each = tokens(PAIRS, Pass("left"), Pass("right"), tokenizer=words)
-    assert (each.mean, each.measured, each.sample) == ((3 + 5) / 2, True, 2)
+    assert (each.mean, each.measured, each.lengths.shape[1]) == ((3 + 5) / 2, True, 2)
     assert tokens(PAIRS, Pass("left"), Pass("left", draw=1), tokenizer=words).mean == 6
     assert tokens(PAIRS, Pass("left"), tokenizer=words, longest=3).mean == 2.5
     assert tokens(PAIRS, Pass("left", max_length=4), tokenizer=words).mean == 3

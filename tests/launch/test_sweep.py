@@ -67,7 +67,7 @@ def test_a_named_directory_that_a_killed_run_left_makes_room_unless_other_files_
     run.release()
     (run.path / "notes.txt").write_text("mine")
     fault = before("evaluate", config, "named", Fingerprints()).fault
-    assert fault == "named exists and is not a run of this configuration; name another directory"
+    assert fault == "named exists and is no run of this configuration; name another directory"
     (run.path / "notes.txt").unlink()
     assert before("evaluate", config, "named", Fingerprints()).fault is None
     assert not run.path.exists()

@@ -48,8 +48,8 @@ def test_a_damaged_gzip_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{}", "expected a list of files, got dict"),
-        ('[{"path": "a"}]', "entry 1: needs path, bytes"),
+        ("{}", "not a list of files with path"),
+        ('[{"path": "a"}]', "not a list of files with path, bytes"),
     ],
 )
 def test_a_manifest_that_is_none_is_refused(tmp_path, text, reason):

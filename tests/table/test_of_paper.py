@@ -9,7 +9,7 @@ import pytest
 
 from embedrun.table import Table, load
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
-from embedrun.table.of_paper import Point, counted, points
+from embedrun.table.of_paper import counted, points
 from embedrun.table.sheet import sheet_of
 
 
@@ -31,8 +31,8 @@ def test_points_are_by_line_and_by_x(made: Callable[[str], Table]):
     slots = find_slots(table, runs, lambda cell: Planned(cell.overrides[-1], cell.overrides))
     assert table.figure is not None
     assert points(table, table.figure, sheet_of(table, slots)) == {
-        0.1: [Point(1, None, None, None)],
-        0.5: [Point(1, None, None, None), Point(2, 81.0, 2**0.5, 84.7)],
+        0.1: [(1, None, None, None)],
+        0.5: [(1, None, None, None), (2, 81.0, 2**0.5, 84.7)],
     }
 
 

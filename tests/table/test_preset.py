@@ -44,7 +44,7 @@ def test_a_row_is_one_run_with_the_overrides_that_all_share_first(conf: Path):
     row = table.rows[0]
     assert row.cells == (Cell("train", ("+experiment=angle_stsb", "seed=1"), ("A", "B")),)
     assert row.published == {"A": 86.26, "Both": 80, "Size": "110M"}
-    assert (row.source, table.seeds, table.tolerance) == ("a paper, Table 1", (42,), 0.5)
+    assert (row.source, table.seeds, table.tolerance) == ("a paper, Table 1", [42], 0.5)
 
 
 def test_a_row_in_parts_is_a_run_for_each_column_that_can_be_run(conf: Path):
@@ -113,5 +113,5 @@ def test_a_setting_is_its_title_overrides_and_seeds(scale_conf: Path):
     scale_written(scale_conf, "{title: small, train: [training.max_steps=5], seeds: [1, 2]}")
     assert scales(scale_conf) == ["cpu_small"]
     assert load_scale("cpu_small", scale_conf) == Scale(
-        "cpu_small", "small", ("training.max_steps=5",), (), (1, 2)
+        "cpu_small", "small", ["training.max_steps=5"], [], [1, 2]
     )

@@ -85,8 +85,8 @@ def test_rows_name_columns_of_their_table_and_stand_there_once(name: str):
     columns = {column.heading for column in table.columns}
     named = [part for column in table.columns for part in column.parts]
     for row in table.rows:
-        named += [*row.published, *(row.parts or ()), *(row.keys or ())]
-        assert (row.keys is not None) == (row.kind == "statistics"), row.id
+        named += [*row.published, *row.parts, *row.keys]
+        assert bool(row.keys) == (row.kind == "statistics"), row.id
         assert (row.x is not None) == (table.figure is not None), row.id
         assert all(cell.overrides or cell.not_runnable for cell in row.cells), row.id
     assert columns >= {*named}
@@ -222,7 +222,7 @@ def test_the_pairs_of_each_language_model_have_their_command():
     for label, command in commands.items():
         words = shlex.split(command)
         assert words[:2] == ["embedrun", "generate"]
-        config = plan_generate(configuration("generate", tuple(words[2:]))).config
+        config, _, _ = plan_generate(configuration("generate", tuple(words[2:])))
         found[label] = (config.output, [llm.kind for llm in config.llms], config.filter_small_differences)
     assert found == {
         "AnglE-BERT + ChatGPT": ("generated/chatgpt", ["http"], 5),

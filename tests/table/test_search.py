@@ -31,7 +31,7 @@ def find_cells(table: Table, *folders: Path, seeds: list[int] | None = None, **o
 def rows_of(name: str, *ids: str) -> Table:
     """A table with these of its rows alone."""
     table = load(name)
-    return replace(table, rows=tuple(row for row in table.rows if row.id in ids))
+    return replace(table, rows=[row for row in table.rows if row.id in ids])
 
 
 def filled(slots: list[Slot]) -> dict[str, list[int]]:

@@ -86,12 +86,12 @@ def test_training_never_waits_for_a_tracker_that_takes_nothing(capfd):
 @pytest.mark.parametrize(
     ("fault", "text"),
     [
-        (ValueError("two\n lines, key canary"), "ValueError: two lines, key ***"),
+        (ValueError("two\n lines, key canary-canary"), "ValueError: two lines, key ***"),
         (EmbedrunError("no API key; set it"), "no API key; set it"),
     ],
 )
 def test_reason_is_one_line_without_the_key(monkeypatch, fault, text):
-    monkeypatch.setenv("WANDB_API_KEY", "canary")
+    monkeypatch.setenv("WANDB_API_KEY", "canary-canary")
     assert reason(fault) == text
 
 

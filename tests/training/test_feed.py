@@ -101,7 +101,7 @@ def test_each_process_has_the_texts_of_its_share_and_the_targets_of_all():
 class Numbers:
     """Copies that are the sentence and a number, doubled in the second; a sentence of one letter has none."""
 
-    needs_token = True
+    kind = "mask"
 
     def usable(self, text: str) -> bool:
         return len(text) > 1

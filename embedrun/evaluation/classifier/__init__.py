@@ -244,5 +244,4 @@ def _choose(fitted: Sequence[Sequence[Fitted]]) -> tuple[int, float]:
 
 
 def _percent(right: np.ndarray) -> float:
-    """The mean × 100, rounded as SentEval prints it."""
     return round(100 * float(right.mean()), 2)

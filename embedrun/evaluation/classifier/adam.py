@@ -8,6 +8,12 @@ That is half the work for two classes. Four rows and four outputs are worked on 
 In the shapes below `width` is the number of features rounded up to a multiple of 16, a cache line; in
 weights the bias follows, and zeros up to `width + 16`. What belongs to an added feature starts at zero and
 stays there. `outputs` is classifiers × (K - 1) rounded up to a multiple of 4; an added one has no weights.
+
+The compiled functions write what they compute into an argument; they have in common, floats in float32 and
+whole numbers in int64: `features` of all rows, ``(all rows, width)``, and their `labels`; `batch`, the rows
+of a minibatch, and `gold`, their classes, ``(64,)`` each; `others`, the classes minus 1; `decays`,
+``(classifiers,)``; `state`, the weights and the running means of their gradient and of its square,
+``(3, classifiers, classes, width + 16)``; `less`, weights minus those of class 0, ``(outputs, width + 16)``.
 """
 
 import math
@@ -154,18 +160,11 @@ def _add(sums, x, w):
 
 
 @njit(**_options)
-def products(features, batch, weights, found):
-    """Logits of a minibatch minus those of class 0.
-
-    Args:
-        features: float32, ``(rows, width)``.
-        batch: its rows, int64, ``(64,)``.
-        weights: minus those of class 0, float32, ``(outputs, width + 16)``.
-        found: output: the logits, float32, ``(outputs, 64)``.
-    """
+def products(features, batch, less, found):
+    """Logits of a minibatch minus those of class 0, into `found`, ``(outputs, 64)``."""
     width = features.shape[1]
-    for o in range(0, len(weights), 4):
-        w0, w1, w2, w3 = weights[o], weights[o + 1], weights[o + 2], weights[o + 3]  # (width + 16,) each
+    for o in range(0, len(less), 4):
+        w0, w1, w2, w3 = less[o], less[o + 1], less[o + 2], less[o + 3]  # (width + 16,) each
         for r in range(0, BATCH, 4):
             x0, x1 = features[batch[r]], features[batch[r + 1]]  # (width,) each
             x2, x3 = features[batch[r + 2]], features[batch[r + 3]]
@@ -183,15 +182,8 @@ def products(features, batch, weights, found):
 def residuals(found, gold, size, classifiers, others, peak, total):
     """From logits to the residuals that weight each row in the gradient of the mean cross-entropy, in place.
 
-    Args:
-        found: logits minus those of class 0; then probability, minus 1 where it is the gold class, over the
-            number of rows; 0 beyond them; float32, ``(outputs, 64)``.
-        gold: class of each row, int64, ``(64,)``.
-        size: rows of this minibatch.
-        classifiers: how many.
-        others: classes minus 1.
-        peak: scratch space for a number of each row, float32, ``(64,)``.
-        total: the same.
+    `found`, ``(outputs, 64)``, has logits minus those of class 0; then probability, minus 1 where it is the
+    gold class, over the number of rows, `size`; 0 beyond them. `peak` and `total`, ``(64,)``, are scratch.
     """
     share, rows = float32(1 / size), found.shape[1]
     for first in range(0, classifiers * others, others):
@@ -218,13 +210,9 @@ def residuals(found, gold, size, classifiers, others, peak, total):
 
 @njit(**_options)
 def gradients(features, batch, weigh, found):
-    """The gradients of all weights but those of class 0.
+    """The gradients of all weights but those of class 0, into `found`, ``(outputs, width + 16)``.
 
-    Args:
-        features: float32, ``(rows, width)``.
-        batch: rows of the minibatch, int64, ``(64,)``.
-        weigh: residual of each row, float32, ``(outputs, 64)``.
-        found: output: the gradients, float32, ``(outputs, width + 16)``.
+    `weigh` is the residual of each row, ``(outputs, 64)``.
     """
     width = features.shape[1]
     found[:] = 0
@@ -259,16 +247,9 @@ def _adam(weights, mean, square, gradient, decay, rate, scale):
 
 @njit(**_options)
 def update(state, gradient, decays, step, less, zero):
-    """One step of Adam on every classifier.
+    """One step of Adam, from 1, on every classifier: changes `state` and `less`.
 
-    Args:
-        state: weights and the running means of their gradient and its square, float32,
-            ``(3, classifiers, classes, width + 16)``.
-        gradient: of the classes but 0, ``(outputs, width + 16)``.
-        decays: weight decay of each classifier, float32, ``(classifiers,)``.
-        step: of Adam, from 1.
-        less: output: the new weights minus those of class 0, ``(outputs, width + 16)``.
-        zero: scratch space for the gradient of class 0, ``(width + 16,)``.
+    `gradient` is of the classes but 0, as `less`; `zero` is scratch for that of class 0, ``(width + 16,)``.
     """
     rate = float32(RATE / (1 - BETAS[0] ** step))
     scale = float32(1 / math.sqrt(1 - BETAS[1] ** step))
@@ -295,17 +276,10 @@ def difference(one, other, found):
 
 @njit(**_options)
 def train_steps(features, labels, rows, orders, state, decays, less, steps):
-    """Train the classifiers of one fit for some epochs, in place; returns the steps taken so far.
+    """Train the classifiers of one fit for some epochs, in place; returns the `steps` taken so far.
 
-    Args:
-        features: of all rows, float32, ``(all rows, width)``.
-        labels: class of each, int64, ``(all rows,)``.
-        rows: which are trained on, int64, ``(rows,)``.
-        orders: places in `rows`, one order an epoch, int64, ``(epochs, rows)``.
-        state: see `update`.
-        decays: weight decay of each classifier, float32, ``(classifiers,)``.
-        less: weights minus those of class 0, ``(outputs, width + 16)``.
-        steps: of Adam that were taken before.
+    `rows` are those to train on, ``(rows,)``, and `orders` places in them, one order an epoch,
+    ``(epochs, rows)``.
     """
     batch, gold = np.zeros(BATCH, np.int64), np.zeros(BATCH, np.int64)
     found, gradient = np.empty((len(less), BATCH), np.float32), np.empty_like(less)
@@ -327,15 +301,9 @@ def train_steps(features, labels, rows, orders, state, decays, less, steps):
 
 @njit(**_options)
 def correct(features, labels, rows, less, others, right):
-    """Count the rows that each classifier has right; of equal logits the first class counts.
+    """Count the `rows` that each classifier has right, into `right`, ``(classifiers,)``.
 
-    Args:
-        features: of all rows, float32, ``(all rows, width)``.
-        labels: class of each, int64, ``(all rows,)``.
-        rows: which are counted, int64, ``(rows,)``.
-        less: weights minus those of class 0, ``(outputs, width + 16)``.
-        others: classes minus 1.
-        right: output: the counts, int64, ``(classifiers,)``.
+    Of equal logits the first class counts.
     """
     batch, found = np.zeros(BATCH, np.int64), np.empty((len(less), BATCH), np.float32)
     right[:] = 0
@@ -375,7 +343,6 @@ def _orders(seed: int) -> Orders:
 def _train(
     table: np.ndarray, labels: np.ndarray, fit: Fit, orders: Orders, start: np.ndarray
 ) -> list[Fitted]:
-    """The classifiers of one fit; those that have stopped are dropped from the work."""
     dim, others = start.shape[1] - 1, len(start) - 1
     state = _aligned(3, len(fit.regularisers), len(start), table.shape[1] + _LINE)
     state[0, :, :, :dim], state[0, :, :, table.shape[1]] = start[:, :-1], start[:, -1]

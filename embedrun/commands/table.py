@@ -62,6 +62,7 @@ def parser() -> Parser:
     add("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
     add("-o", "--output", type=Path, metavar="FILE", help="write there instead")
     add("--outputs", type=Path, default=_OUTPUTS, metavar="DIR", help="where the runs are; else outputs")
+    add("--plot-format", choices=("png", "pdf", "svg"), default="png", help="of the curve of a figure")
     data = "for statistics of data: a store, or what collect or annotate wrote; else EMBEDRUN_DATA"
     add("--data-dir", metavar="DIR", help=data)
     add("--tokenizer", type=Path, metavar="DIR", help="for lengths of texts: a folder with tokenizer.json")
@@ -162,7 +163,7 @@ def _sheets(given: argparse.Namespace) -> list["Sheet"]:
         from embedrun.table.of_paper import sheet_for
 
         cells = _cells(given)
-        source = {"data_dir": given.data_dir, "tokenizer": given.tokenizer}
+        source = {"data_dir": given.data_dir, "tokenizer": given.tokenizer, "plot_format": given.plot_format}
         for table in map(load, dict.fromkeys(given.tables)):
             sheets.append(sheet_for(table, cells, given.seeds, plots=given.outputs / "tables", **source))
         other = sorted({run.scale for run in cells.measured if run.scale is not None})

@@ -23,10 +23,13 @@ def sheet_for(
     seeds: Seeds | None = None,
     *,
     plots: Path = Path("outputs/tables"),
+    plot_format: str = "png",
     data_dir: str | None = None,
     tokenizer: Path | None = None,
 ) -> Sheet:
     """The table with what was measured beside what is printed; the plot of a figure is written into `plots`.
+
+    `plot_format` is the ending of its name: png, pdf or svg.
 
     Without `seeds`, see `Cells.find`. Statistics are of `data_dir`, or the store; for lengths in tokens they
     need the folder of a `tokenizer`.
@@ -37,7 +40,7 @@ def sheet_for(
         numbers = counted(table, Store.find(data_dir).root, tokenizer=tokenizer, plots=plots)
     sheet = sheet_of(cells.seeded(table), slots, scale=cells.scale, extra=cells.extra, counted=numbers)
     if table.figure is not None:
-        draw(table, table.figure, sheet, plots)
+        draw(table, table.figure, sheet, plots, plot_format)
     return sheet
 
 
@@ -59,7 +62,7 @@ def points(table: Table, figure: Figure, sheet: Sheet) -> dict[float | None, lis
 _TITLE = 75  # characters a line
 
 
-def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path) -> None:
+def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path, ending: str) -> None:
     """Write the plot of a figure, as far as something was measured.
 
     Plots of other runs get another file: its name has the setting, and a hash of the overrides.
@@ -85,7 +88,7 @@ def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path) -> None:
         words.append(hashlib.sha256("\n".join(sheet.overrides).encode()).hexdigest()[:8])
         text = clean(f"every run with {', '.join(sheet.overrides)}")
         title += textwrap.wrap(text, _TITLE, break_on_hyphens=False)
-    path = folder / f"{'_'.join(words)}.png"
+    path = folder / f"{'_'.join(words)}.{ending}"
     if plot.write_plot(path, lambda path: plot.sweep(lines, printed, best, axes, "\n".join(title), path)):
         say(f"the curve is in {path}")
 

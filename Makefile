@@ -74,7 +74,8 @@ docs: ## docs/options.md, from what the options say of themselves
 	$(python) scripts/options.py
 
 site: ## the pages of docs/ as a site in build/site, without network; needs the extra docs
-	NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(python) -m mkdocs build --strict --quiet
+	@! grep -rnE '<(script|link|img)[^>]*(src|href)="?(https?:)?//' build/site --include='*.html'
 
 constraints: ## write down the versions that are installed now
 	@{ sed -n '/^#/p' constraints.txt; \

@@ -20,7 +20,7 @@ test-gpu: ## tests that need a CUDA device
 
 pretend := PYTHONPATH=tests/pretend $(python) -m pytest -q -n 0 -p pretended_plugin
 
-test-pretend: ## every mix, and the cost of a step, on a pretended CUDA device; needs g++, a minute
+test-pretend: ## every mix, and the cost of a step, on a simulated CUDA device; needs g++, a minute
 	$(pretend) -m pretend tests/pretend --ignore=tests/pretend/test_presets.py
 
 test-pretend-all: ## these, every preset and backbone, and tests of a CUDA device that are small enough; six minutes

@@ -90,11 +90,11 @@ class Encoder(nn.Module):
     ) -> "Encoder":
         """The encoder that a configuration describes, on the CPU, in training mode as `nn.Module` is.
 
-        Pooling ``auto`` is what the model's files say, else the mean; a name given instead also ignores
-        modules of the files that are not ours. A `normalize` or `prompt` of null is what they say, else none.
-        The head of ``cls_mlp`` is that of the files, else new. `seed` is for weights that no file gives; the
-        vocabulary of a backbone from scratch is made of `vocabulary_texts`. With `encodes_only` transformers
-        is imported when something but `encode` needs it.
+        Pooling ``auto`` is what the model's files say, else the mean. With any other name,
+        modules in the files that embedrun lacks are ignored. A `normalize` or `prompt` of null is what the
+        files say, else none. The head of ``cls_mlp`` is that of the files, else new. `seed` is for weights
+        that no file gives; the vocabulary of a backbone from scratch is made of `vocabulary_texts`. With
+        `encodes_only`, transformers is imported only when something but `encode` needs it.
 
         Raises:
             ConfigError: for options that do not fit each other or the model.

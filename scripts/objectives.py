@@ -54,7 +54,7 @@ PAGE = ROOT / "docs/results.md"
 UNTRAINED = "Untrained/three layers"  # the row that all start from
 MAIN = "STS-7"  # the column of the runs that are compared; the others choose the lr
 DRAWS = 4000  # resamples of the rows
-TOUCHED = ("angle", "angle_grouped")  # rows whose share of equal texts in a batch is said
+TOUCHED = ("angle", "angle_grouped")  # rows of which the page has the share with equal texts
 STRICT = ("raoe", "raoe_s2")  # rows of which a claim leaves out STS-B train as well
 SELECTS = "stsb_dev/spearman"
 ON_ONE_THREAD = ("gpu=cpu", "gpu.threads=1")
@@ -188,7 +188,7 @@ def published(cell: Cell, run: Path, memory: int | None) -> dict[str, Any]:
 
 
 def touched(config: Mapping[str, Any]) -> float:
-    """The share of training rows of which a text stands in their batch again."""
+    """The share of training rows with a text that occurs a second time in its batch."""
     rows, training = Nli().read("train", Store.find()), config["training"]
     texts = np.stack(list(rows.distinct(["left", "right"])[1].values()), axis=1)  # (rows, 2)
     order = Order(
@@ -487,7 +487,8 @@ def page(found: Found, missing: int = 0) -> str:
             term = name.rpartition(".")[2]
             lines += ["", f"{row.label}: the term {term} was 0 at every logged step of a run."]
         if shares := [100 * one["touched"] for one in compared(found, row.id) if "touched" in one]:
-            told = "of its rows have a text that stands in their batch again, which AnglE's rule touches."
+            told = "of its rows have a text that occurs a second time in its batch,"
+            told += " which AnglE's rule for equal texts affects."
             lines += ["", f"{row.label}: {np.mean(shares):.2f} % {told}"]
     for number, (title, own) in enumerate([] if missing else decisions(found), 1):
         lines += ["", f"### {title}", "", f"![{title}](results/claims-{number}.png)", ""]

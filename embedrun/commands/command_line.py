@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
         if root is not None:
             self.add_argument(
                 "-h", "--help", nargs="?", action=_Help, metavar="GROUP|OPTION",
-                help="show this and exit; of a group, an option or one as loss.angle: all there is to know",
+                help="show this and exit; of a group, an option or a term (loss.angle): the full description",
             )  # fmt: skip
 
     def add_argument(self, *names: Any, **more: Any) -> argparse.Action:

@@ -1,6 +1,6 @@
-"""The local data store: list, fetch and verify its files; find evaluation rows that are in training rows.
+"""The data folder: list, fetch and verify its files; find test rows that are also in the training rows.
 
-Also what was prepared of data and is kept in the user's cache: list it, remove it.
+The cache of prepared data: list and remove its entries.
 """
 
 import sys
@@ -32,8 +32,8 @@ _GET_EXAMPLES = """examples:
 
 Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. Files
 that are there and correct are not fetched again: after a kill, run the same command to resume."""
-_CLEAN_EXAMPLES = """Rows that were read from files, their token ids and the scores of untrained models are
-kept in the user's cache folder and made anew when needed; your own files and the data folder stay.
+_CLEAN_EXAMPLES = """The cache has rows that were read from files, their token ids and the scores of untrained
+models. Removed entries are made again when needed. Your own files and the data folder are not touched.
 
 examples:
   embedrun data clean --older-than 30
@@ -53,7 +53,7 @@ def parser() -> Parser:
     made = Parser("embedrun data", description=__doc__, examples=_EXAMPLES)
     add = made.add_subparsers(dest="action", required=True, metavar="|".join(_RUN)).add_parser
     listing = add("list", help="each data set with its rows and licence", examples=_EXAMPLES)
-    listing.add_argument("--files", action="store_true", help="each file with its size and state instead")
+    listing.add_argument("--files", action="store_true", help="list files instead, each with size and state")
     check = add("check", help="check files against the manifest and published counts", examples=_EXAMPLES)
     what = "a data set (stsb), a group of them (senteval), a folder, a file or its stem (snli_dev)"
     check.add_argument("names", nargs="*", metavar="NAME", help=what)
@@ -61,7 +61,7 @@ def parser() -> Parser:
     get = add("get", help=about, description=__doc__, examples=_GET_EXAMPLES)
     what = "a data set (stsb), a group of them (nli) or a file of one"
     get.add_argument("names", nargs="*", metavar="NAME", help=what)
-    what = "copy from this folder, a store with its MANIFEST.json, not the hub; without NAME all of it"
+    what = "copy from this data folder with its MANIFEST.json, not from the hub; without NAME, all of it"
     get.add_argument("--from", dest="source", type=expanded, metavar="FOLDER", help=what)
     audit = add(
         "audit",
@@ -72,14 +72,14 @@ def parser() -> Parser:
         examples=_AUDIT_EXAMPLES,
     )
     what = (
-        "the data set that is trained on, then the test sets, or stsb_dev for a dev split; without any, the "
+        "the training set, then the sets to compare it with (stsb_dev: a dev split); without these, the "
         "seven STS test sets"
     )
     audit.add_argument("names", nargs="+", metavar="TRAIN", help=what)
     audit.add_argument("--split", default="train", metavar="SPLIT", help="split of TRAIN; else train")
-    audit.add_argument("--subsets", action="store_true", help="with a line for each subset")
-    sweep = add("clean", help="remove what was prepared and is kept in the cache", examples=_CLEAN_EXAMPLES)
-    what = "only what was not used for so long; else all of it"
+    audit.add_argument("--subsets", action="store_true", help="add a line for each subset")
+    sweep = add("clean", help="remove entries of the cache of prepared data", examples=_CLEAN_EXAMPLES)
+    what = "only entries not used for this many days; else all"
     sweep.add_argument("--older-than", type=float, metavar="DAYS", help=what)
     for action in (listing, check, get, audit):
         what = "the store; else EMBEDRUN_DATA, else the user's cache folder"

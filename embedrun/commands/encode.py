@@ -51,7 +51,7 @@ def parser() -> Parser:
     add("--allow-empty", action="store_true", help="encode empty texts too; else they are refused")
     add("--no-text", action="store_true", help="leave the text column out of a .parquet")
     add("--force", action="store_true", help="replace OUT if it exists")
-    what = "padded tokens of a pass, eight times as many on CUDA; else 4096"
+    what = "most padded tokens of a pass (on CUDA, eight times as many); else 4096"
     add("--batch-tokens", type=_positive, default=4096, metavar="N", help=what)
     add("--precision", choices=("fp32", "bf16"), default="fp32", help="of the forward pass; else fp32")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda where there is one")

@@ -1,4 +1,4 @@
-"""Put a run on a page, with all that it left; or all runs below a folder, as a table with their curves."""
+"""Write the page of a run; or one page over all runs below a folder, with a table and their curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from embedrun.report.page import FILE, place_problems, write
 from embedrun.runs.reading import is_run
 from embedrun.runs.search import meant, refuse_code
 
-_EPILOG = """A page opens in any browser, without a network. Texts of the worst-predicted pairs are read
-from the data set again, where it is at hand and is the one that the run read.
+_EPILOG = """A page opens in any browser, without a network. The texts of the worst-predicted pairs
+are read from the data set again, if it is available and has not changed since the run.
 
-The page over many runs has a table to sort and filter, and lays the curves of ticked runs over each other;
-runs that are equal in everything but the seed stand together, with mean and spread. With --watch it is
-written again and again, and loads itself again in the browser, until Ctrl-C.
+The page over many runs has a table to sort and filter, and one plot with the curves of all ticked runs. Runs
+that differ only in the seed form one row, with mean and standard deviation. With --watch, the page is updated
+until Ctrl-C, and reloads itself in the browser.
 
 examples:
   embedrun report outputs/quickstart/2026-01-01_12-00-00-abcdef
@@ -38,7 +38,7 @@ def parser() -> Parser:
     made.add_argument("runs", nargs="+", type=Path, metavar="DIR", help=what)
     what = f"where the page goes; else RUN_DIR/{FILE}, or DIR/{overview.FILE}; needed with several DIR"
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help=what)
-    what = "of a folder or several: write the page again while runs go on, until Ctrl-C"
+    what = "with a folder or several DIR: update the page while runs continue, until Ctrl-C"
     made.add_argument("--watch", action="store_true", help=what)
     return made
 

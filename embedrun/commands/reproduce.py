@@ -48,7 +48,7 @@ def parser() -> Parser:
         examples=_EPILOG,
     )
     made.add_argument("words", nargs="*", metavar="TABLE", help="a table of a paper, as angle/table4")
-    made.add_argument("--seeds", metavar="1,2,3", help="of the runs; else as the table says")
+    made.add_argument("--seeds", metavar="1,2,3", help="for all rows; else those of each row or of the table")
     only = "this row alone; may be given several times"
     made.add_argument("--only", action="append", default=[], metavar="LABEL", help=only)
     made.add_argument("--scale", metavar="NAME", help="a reduced setting, of conf/scale")

@@ -1,4 +1,4 @@
-"""List runs: state, options, main score. With --diff, what two runs or groups differ in, and how surely."""
+"""List runs: state, options, main score. With --diff, show how two runs or groups differ, with intervals."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from embedrun.runs.search import meant
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
 _FEWEST_DRAWS = 100  # below it, the ends of a 95 % interval are the two or three outermost draws
-_EXAMPLES = """--diff A B draws the scored rows again: a paired bootstrap gives each difference a 95 %
-interval, a paired permutation test a two-sided p-value. Neither knows how much another seed would move a
-score. --diff A1 A2 A3 -- B1 B2 B3 compares two groups that differ in nothing but the seed, over seeds; a
-folder stands for the finished runs below it. No p-value is corrected for multiple comparisons.
+_EXAMPLES = """--diff A B resamples the scored rows: a paired bootstrap gives each difference a 95 %
+interval, a paired permutation test a two-sided p-value. Both ignore the variation between
+seeds. --diff A1 A2 A3 -- B1 B2 B3 compares two groups over their seeds; the runs of a group may differ only
+in the seed. A folder stands for the finished runs below it. No p-value is corrected for multiple comparisons.
 
 examples:
   embedrun runs
@@ -46,12 +46,12 @@ def parser() -> Parser:
     made.add_argument("folders", nargs="*", type=Path, metavar="DIR", help=what)
     what = "only runs with this value, or one of KEY=A,B: state, kind, name, a group (loss) or an option"
     made.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE", help=what)
-    what = "by score, started, or any such key; scores highest first"
+    what = "sort by score, started or a key of --filter; the highest score comes first"
     made.add_argument("--sort", metavar="KEY", help=what)
     made.add_argument("--reverse", action="store_true", help="the other way round")
-    what = "only the first N with --sort, else those that began last"
+    what = "show N runs: the first ones with --sort, else those that began last"
     made.add_argument("--limit", type=int, metavar="N", help=what)
-    what = "these instead of what differs; also a score, sts/stsb/spearman"
+    what = "show these options or scores (sts/stsb/spearman) instead of the options that differ"
     made.add_argument("--columns", type=_keys, default=[], metavar="KEY,KEY", help=what)
     what = "compare two runs, or two groups of runs with -- between them: every difference is B less A"
     made.add_argument("--diff", nargs="+", type=Path, metavar=("A", "B"), help=what)

@@ -51,19 +51,19 @@ def parser() -> Parser:
         metavar="TABLE|DIR",
         help="a table of a paper, as angle/table4, a folder with runs in or below it, or the name of a run",
     )
-    add("--format", choices=list(FORMATS), help="else as the name of FILE says, else md")
-    add("--seeds", metavar="1,2,3", help="of the runs; else all with which any run of the table has finished")
+    add("--format", choices=list(FORMATS), help="else by the ending of FILE, else md")
+    add("--seeds", metavar="1,2,3", help="of a paper's table: only these seeds; else all that have finished")
     add("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
-    columns = "of a table of runs: these scores, choices (loss) and options; else the scores that all have"
+    columns = "in a list of runs: show these scores, groups (loss) and options; else the scores that all have"
     add("--columns", default="", metavar="KEY,KEY", help=columns)
-    label = "of a table of runs: what rows are named by; else what differs"
+    label = "in a list of runs: name the rows by these; else by what differs"
     add("--label", default="", metavar="KEY,KEY", help=label)
-    where = "of a table of runs: as in embedrun runs; without kind=evaluation or kind=trial: trainings"
+    where = "in a list of runs: as in embedrun runs; only trainings unless it has kind="
     add("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
     add("-o", "--output", type=Path, metavar="FILE", help="write there instead")
     add("--outputs", type=Path, default=_OUTPUTS, metavar="DIR", help="where the runs are; else outputs")
-    add("--plot-format", choices=("png", "pdf", "svg"), default="png", help="of the curve of a figure")
-    data = "for statistics of data: a store, or what collect or annotate wrote; else EMBEDRUN_DATA"
+    add("--plot-format", choices=("png", "pdf", "svg"), default="png", help="file type of a figure's curve")
+    data = "for data statistics: a data folder, or an output of collect or annotate; else EMBEDRUN_DATA"
     add("--data-dir", metavar="DIR", help=data)
     add("--tokenizer", type=Path, metavar="DIR", help="for lengths of texts: a folder with tokenizer.json")
     return made

@@ -10,17 +10,17 @@ from embedrun.config.yaml_file import expanded
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError, RunFailed, install_extra
 
-_EPILOG = """distributions of a searched option; every other override is that of a training run:
-  loguniform(a,b)   a number, evenly by its logarithm
+_EPILOG = """distributions of a searched option; all other overrides are as in embedrun train:
+  loguniform(a,b)   a number, its logarithm uniform
   uniform(a,b)      a number
   int(a,b[,step])   a whole number
-  logint(a,b)       a whole number, by its logarithm
+  logint(a,b)       a whole number, its logarithm uniform
   choice(x,y,...)   one of these: numbers, words, or choices of a group
 
-The score is the best dev score of a run, that which selects its checkpoint; test sets are not scored unless
-evaluation=... is given, and never decide. A study lies in outputs/NAME/tune/STUDY: journal.log, study.csv,
-best.yaml, plots, and a run directory for each trial. The command started several times at once, on machines
-that share the folder too, shares the work; CUDA_VISIBLE_DEVICES gives each process its own device.
+Trials are compared by their best dev score, which also selects the checkpoint. Test sets are scored only with
+evaluation=..., and never decide. The folder outputs/NAME/tune/STUDY has journal.log, study.csv, best.yaml,
+plots, and a run directory for each trial. If you start the command several times at once, also on machines
+that share the folder, the processes share the trials; CUDA_VISIBLE_DEVICES gives each its own device.
 
 examples:
   embedrun tune +experiment=quickstart --trials 20 \\
@@ -41,10 +41,10 @@ def parser() -> Parser:
     add = made.add_argument
     searched = "a YAML file of options, and Hydra overrides, some with a distribution"
     add("overrides", nargs="*", metavar="FILE.yaml|option=DISTRIBUTION", help=searched)
-    trials = "finished and pruned trials that the study should reach"
+    trials = "stop when the study has N finished or pruned trials, earlier ones included"
     add("--trials", type=int, required=True, metavar="N", help=trials)
-    add("--study", metavar="NAME", help="name of its folder; else a hash of the options and distributions")
-    add("--no-prune", action="store_true", help="end no trial that is worse than the median of the others")
+    add("--study", metavar="NAME", help="name of the study; else a hash of the options and distributions")
+    add("--no-prune", action="store_true", help="do not stop trials worse than the median of the others")
     add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
     add("--debug", action="store_true", help="show the traceback of a failure")
     return made

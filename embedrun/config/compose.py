@@ -175,7 +175,7 @@ def _unknown_choices(group: str, words: Iterable[str], groups: Mapping[str, Sequ
 def _compose(
     request: Request, parsed: Sequence["Override"], folder: Sequence[str], strict: bool
 ) -> "DictConfig":
-    """What Hydra composes of the choices, and the values of options set in that, as Hydra does in the end.
+    """Compose the choices with Hydra, then set the option values in the result, as Hydra itself does last.
 
     Jobs of a sweep and rows of a table differ in values alone, so that they share the composition.
     """
@@ -199,7 +199,7 @@ def _is_value(override: "Override", groups: Collection[str]) -> bool:
 
 
 def _choices_composed(root: str, overrides: Sequence[str]) -> "DictConfig":
-    """What Hydra composes, with its own node, for a caller inside `started`; only read."""
+    """What Hydra composes, its `hydra` node included; for callers inside `started`, which only read it."""
     own_folder = any(override.startswith("hydra.searchpath=") for override in overrides)
     # A user may edit files meanwhile.
     compose = _compose_choices.__wrapped__ if own_folder else _compose_choices
@@ -296,7 +296,7 @@ def _resolved(full: "DictConfig", job: int | None) -> Composed:
     finally:
         HydraConfig.instance().cfg = None
     if isinstance(config.get("evaluation"), dict):
-        # Where it is missing, texts are scored as before there was this option; a new run is not.
+        # A configuration from before this option lacks it, and is scored as it was then; a new one has it.
         config["evaluation"].setdefault("max_length", None)
     return Composed(config=config, **settings)
 

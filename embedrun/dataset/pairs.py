@@ -301,7 +301,7 @@ class Pairs(OfUser):
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
         config: of the data set of the hub; null for its default one.
         revision: commit, branch or tag there; null for the newest. The commit is noted in the run.
-        splits: our splits to the hub's; null for `{train: train}`.
+        splits: maps our names of splits to the hub's; null for `{train: train}`.
         split: `{train: 0.9, dev: 0.05, test: 0.05}` divides what `path` names into splits, at random by
             `split_seed`. null: all of it is train.
         split_by: `group` keeps rows together that share a text, directly or through others; `row` does not.
@@ -420,8 +420,8 @@ class Triplets(OfUser):
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
         config: of the data set of the hub; null for its default one.
         revision: commit, branch or tag there; null for the newest. The commit is noted in the run.
-        splits: our splits to the hub's; null for `{train: train}`. Dev and test triplets are scored as pairs:
-            the anchor with its positive has score 1, with each negative 0.
+        splits: maps our names of splits to the hub's; null for `{train: train}`. Dev and test triplets are
+            scored as pairs: the anchor with its positive has score 1, with each negative 0.
         split: `{train: 0.9, dev: 0.05, test: 0.05}` divides what `path` names into splits, at random by
             `split_seed`, those that are held out scored as with `splits`. null: all of it is train.
         split_by: `group` keeps rows together that share a text, directly or through others; `row` does not.

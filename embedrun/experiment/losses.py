@@ -41,8 +41,8 @@ class Losses:
 
     Args:
         terms: those with a weight, by key.
-        ways: how the views of each go through the encoder, by key and parameter.
-        passes: the different ones of these, by their key.
+        ways: how a view goes through the encoder, by key of the term and by parameter of its `forward`.
+        passes: the distinct values of `ways`, by their own keys.
         targets: columns of the data set.
         taught: views whose texts the teachers encode.
         unbounded: keys of the terms that lack `positive_from`, which depends on a scale that is not known.

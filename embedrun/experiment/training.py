@@ -60,10 +60,10 @@ def run(
     Args:
         overrides: what the user changed.
         directory: the run directory that the user named.
-        asked: hash of the configuration before it was settled, where another process has done that.
+        asked: hash of the configuration before another process settled it, if one has.
         choices: the presets behind the configuration, by group, which a new run records.
     """
-    # A worker is told by the process that has started it what to resume.
+    # The process that starts a worker tells it what to resume.
     automatic = resumes(plain) and resumed is None
     where = settled(plain, directory, resumed, automatic=automatic and workers.FOLDER not in os.environ)
     if where.result is not None:
@@ -430,7 +430,7 @@ class Session:
         return counts
 
     def _fingerprints(self) -> dict[str, str]:
-        # Of what is read, however much of it is drawn; of two with one name, the run's own counts.
+        # Of whole splits, even if a part is drawn; of two with the same name, the run's own is kept.
         seen = scoring.fingerprints_of([*self._seen[:0:-1], self._divided.every])
         return seen | self._dev.fingerprints() | self._test.fingerprints() | self._models
 

@@ -241,7 +241,7 @@ def counts(results: Results) -> str:
 
 
 _SEVERAL = "several seeds: tied if 0 is in the difference's 95 % interval (paired t over seeds, else Welch's)"
-_ONE = "one seed: tied if the other's score is in its 95 % interval over rows, which leaves out other seeds"
+_ONE = "one seed: tied if its 95 % interval contains the other's score; the interval covers rows, not seeds"
 
 
 def verdict(results: Results, most: int | None = None) -> list[str]:

@@ -24,7 +24,7 @@ def compiled(model: nn.Module) -> Callable[..., object]:
     """The forward pass of a model, compiled at its first call, for texts of any number and length.
 
     The gradient is that of the model itself but for rounding. Dropout still follows torch's random state and
-    can be repeated with it, but it drops other elements than without compiling. The model is not changed, and
+    can be repeated with it, but drops other elements than an uncompiled model. The model is not changed, and
     its weights keep their names. A pass that fails, but for lack of memory, is a ConfigError.
     """
     forward = torch.compile(model.forward, dynamic=True)
@@ -155,7 +155,7 @@ class Gradient:
             encoded = [self.encode(batch, part) for part in parts]
         own = {key: torch.cat([part[key].detach() for part in encoded]) for key in encoded[0]}  # (own, dim)
         everyone = self._processes.gather(own, len(batch.rows))  # (rows, dim) each
-        # The graph of the losses is gone before that of the backbone is needed.
+        # This frees the graph of the losses before the backward pass through the backbone.
         values, gradients = self._at_vectors(everyone, targets, scaled, watch=watch)
         reached = {key: gradient[batch.own] for key, gradient in gradients.items()}  # (own, dim) each
         for part in parts:

@@ -123,7 +123,7 @@ class Check:
         if not wrong:
             self.in_a_row = 0
             return True
-        # A scale has no part in the loss, so a lower one, which comes of leaving out, would not mend it.
+        # Skipping a step lowers the scale. The loss does not depend on the scale, so that would not help.
         if self._most is None or "loss" in wrong:
             what = f"{wrong[0].replace('_', ' ')} is {float(values[wrong[0]])}"
             raise NonFinite(what, step=step, batches=batches, values=values)
@@ -234,7 +234,7 @@ class Stepper:
         """Encode the first rows of a batch as training would, and refuse what the backbone cannot do."""
         devices = [self._compute.device] if self._compute.device.type == "cuda" else []
         self.trained.train()
-        # What is compiled for a pass without a graph would not do for the first step.
+        # With `compile`, keep the graph: the first step could not use code compiled for a pass without one.
         graph = torch.set_grad_enabled(self._compute.compile)
         with torch.random.fork_rng(devices), graph, self._gradient.compiling():
             # Padded, so that two passes over one text are equal to the last byte where nothing is dropped.

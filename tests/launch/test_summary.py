@@ -88,7 +88,7 @@ def test_of_one_seed_each_those_are_tied_whose_interval_over_rows_holds_the_best
     assert results.groups[0].standing == standing
     said = text(results)
     assert f"78.00 to {high:.2f}" in said
-    assert "one seed: tied if the other's score is in its 95 % interval over rows, which leaves out" in said
+    assert "one seed: tied if its 95 % interval contains the other's score; the interval covers rows" in said
     assert "several seeds" not in said
 
 

@@ -1,4 +1,4 @@
-"""Attention of the pretended CUDA device: which kernel torch would choose, and what it gives.
+"""Attention of the simulated CUDA device: which kernel torch would choose, and what it gives.
 
 A torch built for processors has none of CUDA's fused attention, only the names of the operators with their
 shapes and formulas of autograd. Here stand their results, computed plainly in float32 where the device has

@@ -1,4 +1,4 @@
-"""A CUDA device that is pretended: the CUDA path of this project runs on a machine without a GPU.
+"""A simulated CUDA device: the CUDA path of this project runs on a machine without a GPU.
 
 **How.** `Pretended` is a tensor that claims to be on cuda:0 and holds one of the processor's. Every ATen call
 on it passes through `Device.run`, which computes with the inner tensors: real numbers (for small shapes), or
@@ -115,7 +115,7 @@ class Pretended(Tensor):
 
 
 def inner(value: Any) -> Any:
-    """What a pretended tensor holds; anything else as it is."""
+    """What a simulated tensor holds; anything else as it is."""
     return value.inner if isinstance(value, Pretended) else value
 
 

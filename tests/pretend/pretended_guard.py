@@ -1,4 +1,4 @@
-"""Loads CUDA's hooks and device guard of the pretended device, before torch is imported.
+"""Loads CUDA's hooks and device guard of the simulated device, before torch is imported.
 
 Torch looks for the hooks once, when its libraries start, so `load` must come before any `import torch`. The
 library is compiled once for each torch version and each state of `guard.cpp`, into `build/pretend`.
@@ -25,7 +25,7 @@ def load() -> None:
         RuntimeError: if torch has been imported already, or there is no `g++`.
     """
     if "torch" in sys.modules:
-        raise RuntimeError("the pretended device must be loaded before torch is imported")
+        raise RuntimeError("the simulated device must be loaded before torch is imported")
     package = importlib.util.find_spec("torch")
     assert package is not None
     assert package.origin is not None
@@ -42,7 +42,7 @@ def load() -> None:
 def _compile(library: Path, torch: Path) -> None:
     compiler = shutil.which("g++")
     if compiler is None:
-        raise RuntimeError("the pretended device needs g++")
+        raise RuntimeError("the simulated device needs g++")
     library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_suffix(f".{os.getpid()}")  # renamed when whole: two processes may compile at once
     options = ["-shared", "-fPIC", "-O1", "-std=c++20"]

@@ -1,4 +1,4 @@
-"""A pytest plugin: every test of the process has the pretended CUDA device, as `make test-pretend` starts it.
+"""A pytest plugin: every test of the process has the simulated CUDA device, as `make test-pretend` starts it.
 
 PYTHONPATH=tests/pretend python -m pytest -n 0 -p pretended_plugin -m pretend tests/pretend
 """

@@ -1,4 +1,4 @@
-"""What a training step of a BERT-base costs on the pretended CUDA device: kernels, waits and peak memory.
+"""What a training step of a BERT-base costs on the simulated CUDA device: kernels, waits and peak memory.
 
     python tests/pretend/step.py --rows 512 --lengths nli [--precision bf16] [--option seeded_dropout=true]
 

@@ -1,4 +1,4 @@
-"""One step of every mix in conf/loss on the pretended device, in each of its precisions."""
+"""One step of every mix in conf/loss on the simulated device, in each of its precisions."""
 
 import json
 from functools import cache

@@ -1,4 +1,4 @@
-"""One step of every preset of conf/experiment and of every backbone, on the pretended device.
+"""One step of every preset of conf/experiment and of every backbone, on the simulated device.
 
 Each preset keeps its losses, pooling, adapter, prompts, optimizer, accumulation, parts and seeds; it has a
 small model of its own architecture and 24 rows. QLoRA presets have LoRA on whole weights: neither this device

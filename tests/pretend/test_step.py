@@ -1,4 +1,4 @@
-"""What a step of a BERT-base on 512 pairs as long as NLI's costs on the pretended device."""
+"""What a step of a BERT-base on 512 pairs as long as NLI's costs on the simulated device."""
 
 import pytest
 from bert_shaped import TINY, batch, stepper

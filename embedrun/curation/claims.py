@@ -10,7 +10,7 @@ _REFERENCE = (
     rf"(?:https?://(?:www\.)?(?P<host>[\w.-]+(?::\d+)?)/(?P<place>{_NAME})/(?:issues|pull)/(?P<there>\d{{1,9}})\b"
     rf"(?:[/?#][^\s)>\]]*)?|(?:(?P<name>{_NAME})\#|(?<![\w#/])\#|\bGH-)(?P<number>\d{{1,9}})\b)"
 )
-_ONE = re.compile(_REFERENCE, re.IGNORECASE)
+_MENTION = re.compile(_REFERENCE, re.IGNORECASE)
 _AND = r"(?:\s*(?:,|&|\+|/|\band\b))+\s*(?:also\s+)?"
 _ANY = re.sub(r"\?P<\w+>", "?:", _REFERENCE)
 _LIST = re.compile(rf"{_ANY}(?:{_AND}{_ANY})*", re.IGNORECASE)
@@ -80,13 +80,13 @@ def claims(text: str, host: str = "github.com") -> list[tuple[Reference, bool]]:
         if (ends and ends[0] == "?") or any(pattern.search(before) for pattern in _NO_CLAIM):
             continue
         holds = not _NO.search(_CLAUSE.split(before)[-1])
-        made += [(original, holds) for original in _references(_ONE.finditer(text, *listed.span()), host)]
+        made += [(original, holds) for original in _references(_MENTION.finditer(text, *listed.span()), host)]
     return made
 
 
 def references(text: str, host: str = "github.com") -> list[Reference]:
     """Every issue or pull request that the text itself names, in its order."""
-    return _references(_ONE.finditer(_plain(text)), host)
+    return _references(_MENTION.finditer(_plain(text)), host)
 
 
 def _references(matches: Iterable[re.Match[str]], host: str) -> list[Reference]:
@@ -101,5 +101,5 @@ def _references(matches: Iterable[re.Match[str]], host: str) -> list[Reference]:
 def _plain(text: str) -> str:
     """The comment's own words: links by their addresses, without quotes, code and emphasis."""
     text = _DROPPED.sub(" ", text.replace("\r\n", "\n"))
-    text = _MARKDOWN_LINK.sub(lambda link: link[2] if _ONE.match(link[2]) else link[1], text)
+    text = _MARKDOWN_LINK.sub(lambda link: link[2] if _MENTION.match(link[2]) else link[1], text)
     return text.replace("*", "").replace("__", "")

@@ -176,15 +176,15 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     responses = Responses(stored, f"{shard.index}-of-{shard.count}")
     _ask(llms, share, config.size, responses)
     responses.reload()
-    asked = [(llm, kind) for llm in llms for kind in TEMPLATES]  # about each sentence
+    requests = [(llm, kind) for llm in llms for kind in TEMPLATES]  # about each sentence
     pairs, rejects, complete = [], [], 0
     for text in sentences:
         answers = [
             (llm.label, kind, answer)
-            for llm, kind in asked
+            for llm, kind in requests
             if (answer := responses.get(llm, prompt(kind, text, config.size)))
         ]
-        complete += len(answers) == len(asked)
+        complete += len(answers) == len(requests)
         kept, left_out = sift(text, answers, size=config.size, words=config.filter_small_differences)
         pairs += kept
         rejects += left_out
@@ -197,7 +197,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if config.input is not None:
         source = {"file": Path(config.input).name}  # no path of this machine
     facts = {"input": {**source, "sentences": len(sentences)}, **settings}
-    _write(output, pairs, rejects, facts | {"requests": len(asked) * len(sentences)})
+    _write(output, pairs, rejects, facts | {"requests": len(requests) * len(sentences)})
     return _report(output)
 
 

@@ -172,8 +172,8 @@ class _Reader:
         bodies = [event.raw_data.get("body") or "" for event in events if event.event == "commented"]
         mentioned = {self._local(named) for body in bodies for named in references(body, self._host)}
         mentioned -= {Reference(None, other) for other in {*self._pulls, issue.number}}
-        said = [e for e in events if e.event != "closed" or e.raw_data.get("state_reason") == "duplicate"]
-        marks = [_MARKS[event.event] for event in said if event.event in _MARKS]
+        relevant = [e for e in events if e.event != "closed" or e.raw_data.get("state_reason") == "duplicate"]
+        marks = [_MARKS[event.event] for event in relevant if event.event in _MARKS]
         if True not in marks[-1:]:
             return set()
         is_clear = len(mentioned) == 1

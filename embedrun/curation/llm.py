@@ -126,8 +126,8 @@ class HttpLlm:
         except (openai.OpenAIError, ValueError, LookupError, TypeError, AttributeError) as fault:
             text, reason = "", getattr(fault, "code", None)
             if reason not in _REFUSALS:
-                said = f"{type(fault).__name__}: {fault.__cause__ or fault}"
-                self._fail(f"no chat completion ({said}); check url, model, their options and the key")
+                cause = f"{type(fault).__name__}: {fault.__cause__ or fault}"
+                self._fail(f"no chat completion ({cause}); check url, model, their options and the key")
         refused = f"the endpoint's {reason}" if reason in _REFUSALS else None
         return [Answer(self._without_key(text), cut=reason == "length", refused=refused)]
 

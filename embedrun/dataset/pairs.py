@@ -49,7 +49,7 @@ class Source:
         return tuple(name for name in SPLITS if name in named)
 
     @property
-    def own_files(self) -> dict[str, str]:
+    def held_out_files(self) -> dict[str, str]:
         """The file of each split that has one of its own."""
         return {name: file for name, file in {"dev": self.dev, "test": self.test}.items() if file is not None}
 
@@ -86,8 +86,8 @@ class Source:
         if self.splits is not None and self.split is not None:
             problems.append(f"split divides what path names; leave out splits={dict(self.splits)}")
         return problems + [
-            f"{name} has a file of its own, {self.own_files[name]!r}, and is taken from path"
-            for name in self.own_files
+            f"{name} has a file of its own, {self.held_out_files[name]!r}, and is taken from path"
+            for name in self.held_out_files
             if name in self.from_path
         ]
 
@@ -95,7 +95,7 @@ class Source:
         """The file or folder of a split; None: it is of the hub."""
         if split in self.from_path:
             return None if hub.on_hub(self.path) else expanded(self.path)
-        return expanded(self.own_files[split])
+        return expanded(self.held_out_files[split])
 
     def files(self, split: str, kinds: Sequence[str]) -> list[Path]:
         """The files of a split, in order; downloaded where they are not in the hub's cache."""
@@ -176,7 +176,7 @@ class OfUser:
         self, train: Layout, held_out: Layout, source: Source, accepted: Sequence[str] = SPLITS
     ) -> None:
         self._source = source
-        self.splits = tuple(name for name in SPLITS if name in (*source.from_path, *source.own_files))
+        self.splits = tuple(name for name in SPLITS if name in (*source.from_path, *source.held_out_files))
         self.graded = tuple(name for name in self.splits if name != "train")
         self.views = tuple(train.views)
         self._layouts = {name: train if name in source.from_path else held_out for name in self.splits}

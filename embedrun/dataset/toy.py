@@ -374,8 +374,8 @@ def _drawn(
     texts: list[tuple[str, ...]] = []
     while len(texts) < sizes[-1]:
         drawn = draw(rng)
-        said = tuple(statement.sentence() for statement in drawn)
-        if len(set(said)) == len(said) and taken.isdisjoint(said):
+        sentences = tuple(statement.sentence() for statement in drawn)
+        if len(set(sentences)) == len(sentences) and taken.isdisjoint(sentences):
             statements.append(drawn)
-            texts.append(said)
+            texts.append(sentences)
     return statements, texts

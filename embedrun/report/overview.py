@@ -18,7 +18,7 @@ from embedrun.console import decimals, number, numbers
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, as_written
-from embedrun.report.page import FILE as OWN_PAGE
+from embedrun.report.page import FILE as RUN_PAGE
 from embedrun.report.page import State, assets, save, template
 from embedrun.report.scores import Metrics, Speed, interval, thinned
 from embedrun.runs.directory import config_hash, now
@@ -106,7 +106,7 @@ def _text(value: object) -> str:
 
 
 def _page(run: Path, place: Path) -> str | None:
-    page = run / OWN_PAGE
+    page = run / RUN_PAGE
     return f"./{quote(os.fsencode(os.path.relpath(page, place)))}" if page.is_file() else None
 
 

@@ -17,7 +17,7 @@ from embedrun.rows import Rows
 from embedrun.runs.reading import RunFiles
 from embedrun.store import Store
 
-_OWN = re.compile(r"(.+)_(train|dev|test)")  # predictions on a split of the run's own data set
+_RUN_SPLIT = re.compile(r"(.+)_(train|dev|test)")  # predictions on a split of the run's own data set
 _GONE = "so that only the rows are named."
 
 
@@ -63,10 +63,10 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
 def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:
     if name in STS_SETS:
         return data_split(name, "test")
-    own, part = config.get("dataset"), _OWN.fullmatch(name)
-    if isinstance(own, Mapping) and part:
-        options = {key: value for key, value in own.items() if key not in ("name", "prompts")}
-        dataset: DataSet = family.find("dataset", str(own.get("name")))(**options)
+    group, part = config.get("dataset"), _RUN_SPLIT.fullmatch(name)
+    if isinstance(group, Mapping) and part:
+        options = {key: value for key, value in group.items() if key not in ("name", "prompts")}
+        dataset: DataSet = family.find("dataset", str(group.get("name")))(**options)
         if dataset.name == part[1]:
             return dataset, part[2]
     return data_split(name, "test")

@@ -121,10 +121,10 @@ def refuse_unknown(runs: Sequence[RunFiles], keys: Sequence[str], command: str) 
     """Raise a `ConfigError` for every column that no run has; `command` is for its message."""
     known = {key for run in runs for key in _columns_of(run)}
     if runs and (unknown := [key for key in dict.fromkeys(keys) if key not in known]):
-        said = "no run here has a column of this name"
+        problem = "no run here has a column of this name"
         near = {key: (alike(key, known) or "").partition("=")[0] for key in unknown}
         hints = {key: f"; did you mean '{near[key]}'?" if near[key] in known else "" for key in unknown}
-        raise ConfigError([f"{command}: {key}: {said}{hints[key]}" for key in unknown])
+        raise ConfigError([f"{command}: {key}: {problem}{hints[key]}" for key in unknown])
 
 
 def cell(run: RunFiles, key: str) -> str:
@@ -154,12 +154,12 @@ def _sorted(runs: Sequence[RunFiles], key: str) -> list[RunFiles]:
     return sorted(runs, key=order)
 
 
-def data(found: Found, wanted: Wanted) -> Plain:
+def data(contents: Found, wanted: Wanted) -> Plain:
     """The list as JSON-compatible data."""
-    listed = wanted.of(found.runs)
+    listed = wanted.of(contents.runs)
     differing = options(listed)
     differing_of = [{key: values[place] for key, values in differing.items()} for place in range(len(listed))]
-    return {"runs": list(map(_data_of, listed, differing_of)), "broken": found.broken}
+    return {"runs": list(map(_data_of, listed, differing_of)), "broken": contents.broken}
 
 
 def _data_of(run: RunFiles, differing: Plain) -> Plain:
@@ -181,14 +181,14 @@ def _data_of(run: RunFiles, differing: Plain) -> Plain:
 HEADINGS = {"training": "trainings", "evaluation": "evaluations", "trial": "trials of searches"}
 
 
-def table(found: Found, now: datetime, wanted: Wanted, width: int | None) -> str:
+def table(contents: Found, now: datetime, wanted: Wanted, width: int | None) -> str:
     """The list as text: a line for each run, of at least one, and the names of further options that differ.
 
     The age of a heartbeat is counted from `now`, which needs a time zone.
     """
-    listed = wanted.of(found.runs)
+    listed = wanted.of(contents.runs)
     if not listed:
-        return f"none of {len(found.runs)} runs is as asked for"
+        return f"none of {len(contents.runs)} runs is as asked for"
     tables = {}
     for name, heading in HEADINGS.items():
         if runs := [run for run in listed if kind(run) == name]:
@@ -196,8 +196,8 @@ def table(found: Found, now: datetime, wanted: Wanted, width: int | None) -> str
     parts = (
         [f"{heading}:\n{text}" for heading, text in tables.items()] if len(tables) > 1 else [*tables.values()]
     )
-    if len(listed) < len(found.runs):
-        parts.append(f"{len(listed)} of {len(found.runs)} runs")
+    if len(listed) < len(contents.runs):
+        parts.append(f"{len(listed)} of {len(contents.runs)} runs")
     return "\n\n".join(parts)
 
 
@@ -349,9 +349,9 @@ def choices(runs: Sequence[RunFiles]) -> Columns:
 def options(runs: Sequence[RunFiles]) -> Columns:
     """The options that differ, whatever explains it; what a run has not written down yet is no difference."""
     configs = [_decisive(run.config) for run in runs]
-    begun = [config for config in configs if config]
+    known = [config for config in configs if config]
     keys = dict.fromkeys(key for config in configs for key in config)
-    differ = [key for key in keys if any(config.get(key) != begun[0].get(key) for config in begun)]
+    differ = [key for key in keys if any(config.get(key) != known[0].get(key) for config in known)]
     differ.sort(key=lambda key: (key.startswith("evaluation."), -sum(key in config for config in configs)))
     return {key: [config.get(key) for config in configs] for key in differ}
 

@@ -82,18 +82,18 @@ def settled(plain: Plain, began: Plain | None = None, *, pin: Pin | None = None)
     `began`, the settled data of the run to be resumed, are kept, whatever has finished since. `pin` settles
     what else the options of `dataset` leave open.
     """
-    values = _settled(plain, began)
+    values = _with_directories(plain, began)
     if pin is not None and isinstance(group := values.get("dataset"), Mapping):
         values["dataset"] = pin(group, _part(began, "dataset"))
     return values
 
 
-def _settled(plain: object, began: object) -> Any:
+def _with_directories(plain: object, began: object) -> Any:
     if isinstance(plain, list):
-        return [_settled(value, _part(began, place)) for place, value in enumerate(plain)]
+        return [_with_directories(value, _part(began, place)) for place, value in enumerate(plain)]
     if not isinstance(plain, Mapping):
         return plain
-    values = {key: _settled(value, _part(began, key)) for key, value in plain.items()}
+    values = {key: _with_directories(value, _part(began, key)) for key, value in plain.items()}
     models = [key for key in ("name", "model") if isinstance(plain.get(key), str)]
     return values | {key: _directory(plain[key], _part(began, key)) for key in models}
 

@@ -67,7 +67,7 @@ def _downloaded(repo: str, revision: str | None, files: Sequence[str], next_step
             raise
         line = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise DataError(
-            f"hub data set {repo}: {', '.join(files[:5])} of {_said(revision)} is not in the hub's cache "
+            f"hub data set {repo}: {', '.join(files[:5])} of {_label(revision)} is not in the hub's cache "
             f"here, and the hub does not give it ({type(fault).__name__}: {line}); {next_step}"
         ) from fault
 
@@ -79,7 +79,7 @@ def fetched(repo: str, **options: Any) -> Path:
     return Path(huggingface_hub.snapshot_download(repo, **options))
 
 
-def _said(revision: str | None) -> str:
+def _label(revision: str | None) -> str:
     return "its newest commit" if revision is None else f"revision {revision!r}"
 
 
@@ -173,7 +173,7 @@ def pinned(options: Plain, began: object) -> Plain:
 def _commit_now(path: str, revision: str | None) -> str:
     """The commit of a branch; asked and said once, so that all jobs of a sweep are looked up by the same."""
     commit = _downloaded(_parts(path)[0], revision, [_CARD]).name
-    say(f"{path}: {_said(revision)} is {commit}")
+    say(f"{path}: {_label(revision)} is {commit}")
     return commit
 
 

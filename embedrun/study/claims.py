@@ -112,27 +112,27 @@ def decide(claims: Sequence[Claim], runs: Runs) -> list[Decision]:
     decisions: dict[int, Decision] = {}
     level, rejecting = 0.0, True
     for place, number in enumerate(np.argsort([estimate.p for _, estimate in differences], kind="stable")):
-        each, estimate = differences[number]
+        by_seed, estimate = differences[number]
         level = ALPHA / (len(claims) - place) if rejecting else level
         low, high = estimate.interval(level)
         rejecting = rejecting and (low > 0 or high < 0)
         decided = rejecting and abs(estimate.mean) >= LEAST
         verdict: Verdict = "undecided" if not decided else "yes" if low > 0 else "no"
-        decisions[int(number)] = Decision(claims[number], each, estimate, level, verdict)
+        decisions[int(number)] = Decision(claims[number], by_seed, estimate, level, verdict)
     return [decisions[number] for number in range(len(claims))]
 
 
 def _difference(claim: Claim, runs: Runs) -> tuple[dict[int, float], Estimate]:
     better, worse = runs.get(claim.better, {}), runs.get(claim.worse, {})
     sides = [list(better.values()), list(worse.values())]
-    each: dict[int, float] = {}
+    by_seed: dict[int, float] = {}
     if len({run.order for side in sides for run in side}) == 1:
         seeds = sorted(better.keys() & worse.keys())
-        each = {seed: better[seed].score - worse[seed].score for seed in seeds}
-        sides = [[Scored(each[seed], better[seed].draws - worse[seed].draws) for seed in seeds]]
+        by_seed = {seed: better[seed].score - worse[seed].score for seed in seeds}
+        sides = [[Scored(by_seed[seed], better[seed].draws - worse[seed].draws) for seed in seeds]]
     if min(map(len, sides)) < 2:
         raise ValueError(f"claim {claim.name!r}: {claim.better!r} and {claim.worse!r} need two seeds each")
-    return each, estimate(*sides)
+    return by_seed, estimate(*sides)
 
 
 def estimate(*sides: Sequence[Scored]) -> Estimate:

@@ -197,7 +197,7 @@ def _priced(cost: estimate.Cost, times: _Times) -> list[str]:
 def _in_all(times: Sequence[_Times]) -> str:
     totals = []
     for what, place in (("the steps", 0), ("scoring", 1)):
-        known = [seconds for each in times if (seconds := each[place]) is not None]
+        known = [seconds for run_times in times if (seconds := run_times[place]) is not None]
         if known:
             of_them = "" if len(known) == len(times) else f" of {len(known)} of them"
             totals.append(f"{estimate.span(sum(known))} for {what}{of_them}")
@@ -304,15 +304,15 @@ class Reproduction:
                 self._outcomes[task.known] = job
             else:
                 jobs.setdefault(task.slot.cell.command, []).append((task, job))
-        for command, begun in jobs.items():
+        for command, task_jobs in jobs.items():
             request = Request(command, self._hydra)
             try:
-                jobs_left = [job for _, job in begun]
+                jobs_left = [job for _, job in task_jobs]
                 outcomes = launcher.launch(request, jobs_left, self._folder, alone=not self._again)
             except launcher.Interrupted as stop:
-                self._note(begun, stop.outcomes)
+                self._note(task_jobs, stop.outcomes)
                 raise
-            self._note(begun, outcomes)
+            self._note(task_jobs, outcomes)
 
     def listing(self) -> str:
         """A line for each cell, with its state, score and run directory; then the problems."""
@@ -365,8 +365,8 @@ class Reproduction:
         command, overrides = task.slot.cell.command, list(task.slot.overrides)
         return Job(command, configuration(path), overrides, resumed=str(path), label=label)
 
-    def _note(self, begun: Sequence[tuple[Task, Job]], outcomes: Sequence[Outcome]) -> None:
-        for (task, job), outcome in zip(begun, outcomes, strict=True):
+    def _note(self, task_jobs: Sequence[tuple[Task, Job]], outcomes: Sequence[Outcome]) -> None:
+        for (task, job), outcome in zip(task_jobs, outcomes, strict=True):
             if outcome.error and outcome.directory is None and outcome.error != _NOT_STARTED:
                 outcome = replace(outcome, directory=job.resumed or latest(job.config, None))
             self._outcomes[task.known] = outcome

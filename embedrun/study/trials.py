@@ -182,7 +182,7 @@ class Study:
             f"{name}: is not what study {self.folder.name} began with; restore it, or name another study "
             "with --study"
             for name, mark in data.items()
-            if [SAME_CODE.get(one, one) for one in marks.get(name, mark)] != mark
+            if [SAME_CODE.get(value, value) for value in marks.get(name, mark)] != mark
         ]
         if problems:
             raise ConfigError(problems)
@@ -230,16 +230,16 @@ class Study:
         A trial that a dead process left is resumed before a new one is proposed. While the trials that other
         processes run would make up the number wanted, this waits, since one of them may fail or be killed.
         """
-        said = False
+        notified = False
         while True:
             with self._claiming:
                 claim, running = self._next(wanted)
             if claim is not None or not running:
                 return claim
-            if not said:
+            if not notified:
                 which = ", ".join(map(str, running))
                 say(f"waiting for trials that other processes run: {which}; Ctrl-C leaves them to these")
-            said = True
+            notified = True
             time.sleep(POLL)
 
     def _next(self, wanted: int) -> tuple[Claim | None, list[int]]:

@@ -301,12 +301,12 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
     states = Counter(row.state for row in study.rows())
     counts = ", ".join(f"{count} {state}" for state, count in states.items())
     best = f"the best {_SHOWN} of {len(ranking)}; " if len(ranking) > _SHOWN else ""
-    said = [
+    foot = [
         f"{'lowest' if study.lowest else 'highest'} {metric} found: "
         f"{_text(ranking[0])}, of trial {ranking[0].number}; each trial has one seed",
         *verdict(_as_sweep(study, metric), _NAMED),
     ]
-    return clean(f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}\n\n{wrapped(chr(10).join(said), room())}")
+    return clean(f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}\n\n{wrapped(chr(10).join(foot), room())}")
 
 
 def _as_sweep(study: Study, metric: str) -> Results:

@@ -194,7 +194,7 @@ def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) 
         others=max(0, len(finished) - 1),
         unfinished=next((run for run in runs.of(key, seed) if run.state != FINISHED), None),
         passed_over=next(iter(runs.of(key, seed, counting=False)), None),
-        needs={name: _slot(row, needed(name), seed, own, runs) for name, own in planned.needs.items()},
+        needs={name: _slot(row, needed(name), seed, plan, runs) for name, plan in planned.needs.items()},
     )
 
 
@@ -218,12 +218,12 @@ def referred(plain: object, reference: Reference) -> Any:
     """Plain data in which `reference` has replaced each model that is a run."""
     if isinstance(plain, Mapping):
         return {
-            key: (reference(one) or one)
-            if key in _MODELS and isinstance(one, str)
-            else referred(one, reference)
-            for key, one in plain.items()
+            key: (reference(value) or value)
+            if key in _MODELS and isinstance(value, str)
+            else referred(value, reference)
+            for key, value in plain.items()
         }
-    return [referred(one, reference) for one in plain] if isinstance(plain, list | tuple) else plain
+    return [referred(value, reference) for value in plain] if isinstance(plain, list | tuple) else plain
 
 
 # Options that decide how the runs which an evaluation scores are trained, not what the evaluation measures.
@@ -253,7 +253,7 @@ def below(command: str, extra: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the overrides that also apply to the runs which a run of this command needs first."""
     if command == "train":
         return extra
-    return tuple(one for one in extra if _option(one).partition(".")[0] in _OF_TRAINING)
+    return tuple(override for override in extra if _option(override).partition(".")[0] in _OF_TRAINING)
 
 
 def _option(override: str) -> str:
@@ -371,23 +371,23 @@ class Cells:
         """The table with the seeds of the reduced setting, if that has some, for its own and its cells'."""
         if self.scale is None or not self.scale.seeds:
             return table
-        rows = [replace(row, cells=tuple(replace(one, seeds=()) for one in row.cells)) for row in table.rows]
+        rows = [replace(row, cells=tuple(replace(run, seeds=()) for run in row.cells)) for row in table.rows]
         return replace(table, seeds=self.scale.seeds, rows=rows)
 
     def asked(self, table: Table) -> Seeds:
         """The seeds of each cell of the table, whatever has finished."""
         return lambda cell: cell.seeds or self.seeded(table).seeds
 
-    def _own(self, cell: Cell) -> tuple[str, ...]:
+    def _overrides(self, cell: Cell) -> tuple[str, ...]:
         return (*cell.overrides, *(() if self.scale is None else getattr(self.scale, cell.command)))
 
     def _fitting(self, cell: Cell, extra: Sequence[str]) -> tuple[str, ...]:
-        plain = self._compositions.config(cell.command, self._own(cell)) if extra else {}
-        return tuple(one for one in extra if fits(one, cell.command, plain))
+        plain = self._compositions.config(cell.command, self._overrides(cell)) if extra else {}
+        return tuple(override for override in extra if fits(override, cell.command, plain))
 
     def _plan(self, cell: Cell, extra: tuple[str, ...] | None = None) -> Planned:
         extra = self.extra if extra is None else extra
-        overrides = (*self._own(cell), *self._fitting(cell, extra))
+        overrides = (*self._overrides(cell), *self._fitting(cell, extra))
         known = (cell.command, overrides, below(cell.command, extra))
         if known not in self._planned:
             config = self._compositions.config(cell.command, overrides)
@@ -408,14 +408,14 @@ class Cells:
 
     def _check(self, table: str, cells: Iterable[Cell]) -> None:
         """Check the extra overrides against the rows, Hydra and the safety rules, once."""
-        unused = [one for one in self.extra if not any(self._takes(one, cell, self.extra) for cell in cells)]
+        unused = [arg for arg in self.extra if not any(self._takes(arg, cell, self.extra) for cell in cells)]
         # One that fits no row is composed, too, so that Hydra says what is wrong with it.
-        chosen = {(cell.command, self._fitting(cell, self.extra)): self._own(cell) for cell in cells}
+        chosen = {(cell.command, self._fitting(cell, self.extra)): self._overrides(cell) for cell in cells}
         for (command, fitting), overrides in chosen.items():
             composed(Request(command, (*overrides, *fitting, *unused)), strict=True)
         if unused:
             why = f"no row of {table} takes it; a model that is that of another run, or a new one, stays"
-            raise ConfigError([f"{one}: {why}" for one in unused])
+            raise ConfigError([f"{arg}: {why}" for arg in unused])
         self._checked = True
 
     def _takes(self, override: str, cell: Cell, extra: tuple[str, ...]) -> bool:

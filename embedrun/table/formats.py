@@ -153,16 +153,16 @@ def _ours(entry: Entry, digits: int) -> tuple[str, str, str]:
 
 def _count(*entries: Entry) -> str:
     """Seeds behind the means; from the fewest to the most where they differ."""
-    found = sorted({entry.n for entry in entries if entry.n})
-    return "-".join(map(str, dict.fromkeys((found[0], found[-1])))) if found else ""
+    counts = sorted({entry.n for entry in entries if entry.n})
+    return "-".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else ""
 
 
 def _marks(entries: Sequence[Entry]) -> str:
     """The mark that all share, else how many there are of each."""
-    found = [entry.mark for entry in entries if entry.mark in _COUNTED]
-    if len(set(found)) == 1:
-        return found[0]
-    return ", ".join(f"{found.count(mark)} {mark}" for mark in _COUNTED if mark in found)
+    marks = [entry.mark for entry in entries if entry.mark in _COUNTED]
+    if len(set(marks)) == 1:
+        return marks[0]
+    return ", ".join(f"{marks.count(mark)} {mark}" for mark in _COUNTED if mark in marks)
 
 
 # Every character with a meaning in Markdown or HTML, and what would turn into a link by itself.

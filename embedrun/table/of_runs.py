@@ -176,8 +176,8 @@ def _order(name: str) -> list[tuple[str, int]]:
 
 def _counts(table: Table, cells: Cells) -> tuple[int, int]:
     if not cells.measured:  # nothing needs to be composed to find nothing
-        own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
-        return sum(len(cell.seeds or table.seeds) for cell in own), 0
+        runnable = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
+        return sum(len(cell.seeds or table.seeds) for cell in runnable), 0
     slots = {(slot.key, slot.seed): slot.state for slot in cells.find(table)}
     states = Counter(state for state in slots.values() if state != NOT_RUNNABLE)
     return states.total(), states[FINISHED]

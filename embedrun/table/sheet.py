@@ -325,11 +325,11 @@ def sheet_of(
     compared = not setting.name and not changed
     rows = []
     for row in table.rows:
-        own = [slot for slot in slots if slot.row.id == row.id]
+        row_slots = [slot for slot in slots if slot.row.id == row.id]
         if row.kind == "statistics":
             reading = _Statistics(table, row, counted)
         else:
-            reading = _Reading(table, row, own, setting.name, compared)
+            reading = _Reading(table, row, row_slots, setting.name, compared)
         rows.append(reading.row())
     rest = [*(["--scale", setting.name] if setting.name else []), *extra]
     return Sheet(
@@ -389,8 +389,8 @@ def _reproducing(table: Table, slots: Sequence[Slot], rest: Sequence[str]) -> li
     labels = [row.label if len(table.find(row.label)) == 1 else row.id for row in missing.values()]
     if len(missing) < len({slot.row.id for slot in slots}):
         return [*before, *(shlex.join([*words, "--only", label, *rest]) for label in labels)]
-    one_row = f"  # one row: --only {shlex.quote(labels[0])}" if len(labels) > 1 else ""
-    return [*before, shlex.join([*words, *rest]) + one_row]
+    hint = f"  # one row: --only {shlex.quote(labels[0])}" if len(labels) > 1 else ""
+    return [*before, shlex.join([*words, *rest]) + hint]
 
 
 def _seeds(slots: Sequence[Slot], rows: Collection[str], default: Sequence[int]) -> list[str]:

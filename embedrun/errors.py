@@ -85,8 +85,8 @@ def is_full(fault: BaseException) -> bool:
     if isinstance(fault, OSError):
         return fault.errno in _NO_SPACE
     # safetensors reports a failed write under a type of its own, with the number in its text only.
-    said = re.search(r"\(os error (\d+)\)", str(fault)) if type(fault).__name__ == "SafetensorError" else None
-    return said is not None and int(said[1]) in _NO_SPACE
+    code = re.search(r"\(os error (\d+)\)", str(fault)) if type(fault).__name__ == "SafetensorError" else None
+    return code is not None and int(code[1]) in _NO_SPACE
 
 
 # Of torch's allocator on a CPU, and of CUDA's libraries, NCCL among them, which ask for memory of their own.

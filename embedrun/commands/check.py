@@ -112,9 +112,9 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
         *_step_rows(config, batch),
         ["teachers", ", ".join(teacher.name for teacher in training.teachers or ()) or "none"],
     ]
-    own = [data.divided.said] if data.divided and data.divided.said else []
-    said = [*notices(config, overrides), *data.contamination, *own, *(f"warning: {one}" for one in warnings)]
-    lines = [*_left_open(overrides, filter(None, [request.config_dir])), "", *said, ""]
+    dev = [data.divided.said] if data.divided and data.divided.said else []
+    notes = [*notices(config, overrides), *data.contamination, *dev, *map("warning: {}".format, warnings)]
+    lines = [*_left_open(overrides, filter(None, [request.config_dir])), "", *notes, ""]
     print("\n".join([fitted(rows, room()), *(wrapped(line, room()) for line in lines)]))
     return "" if training.batch_tokens is None else ", as far as is known without the lengths of all rows"
 
@@ -236,8 +236,8 @@ class CheckedData:
         if selected_by != data.LAST:
             selected_by += f", {_every(training)}"
         if problems or divided is None:
-            said = "" if made is None else f": {problems[-1]}"
-            unknown = [f"contamination: not known without the data{said}"]
+            reason = "" if made is None else f": {problems[-1]}"
+            unknown = [f"contamination: not known without the data{reason}"]
             return cls(divided, selected_by, unknown, made=made)
         return cls(divided, selected_by, *_scored(plan, divided, store))
 

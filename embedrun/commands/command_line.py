@@ -183,13 +183,13 @@ class ComposingParser(Parser):
 
     def _spelt_out(self, overrides: Sequence[str]) -> list[str]:
         """The overrides, with the option's name before a word that stands alone."""
-        alone = [one for one in overrides if self._bare and "=" not in one and not one.startswith("~")]
-        given = [one for one in overrides if one.lstrip("+").startswith(f"{self._bare}=")]
+        alone = [word for word in overrides if self._bare and "=" not in word and not word.startswith("~")]
+        given = [word for word in overrides if word.lstrip("+").startswith(f"{self._bare}=")]
         if alone and len(alone) + len(given) > 1:
             raise ConfigError(
                 f"{self.prog}: one {self._bare}, got {', '.join([*alone, *given])}; with -m, {self._bare}=A,B"
             )
-        return [f"{self._bare}={quoted(one)}" if one in alone else one for one in overrides]
+        return [f"{self._bare}={quoted(word)}" if word in alone else word for word in overrides]
 
 
 def start(request: Request) -> int:
@@ -247,7 +247,7 @@ def with_runs(overrides: Sequence[str]) -> list[str]:
         ConfigError: if several runs have that name.
         DataError: if no run that has it has a model.
     """
-    return [_with_run(one) for one in overrides]
+    return [_with_run(override) for override in overrides]
 
 
 def _with_run(override: str) -> str:

@@ -92,7 +92,7 @@ def packages() -> Iterator[Finding]:
     always = [requirement for requirement in requirements if _is_of(requirement.marker, "")]
     yield from map(_needed, always)
     for extra, use in EXTRAS.items():
-        names = [each.name for each in requirements if each not in always and _is_of(each.marker, extra)]
+        names = [need.name for need in requirements if need not in always and _is_of(need.marker, extra)]
         yield _extra(extra, use, {name: _version(name) for name in names})
     yield from map(_of_others, family.installed())
 

@@ -50,13 +50,13 @@ def main(argv: Sequence[str]) -> int:
         return 0
     runs, output, watch = [meant(path) for path in arguments.runs], arguments.output, arguments.watch
     if len(runs) == 1 and (is_run(runs[0]) or not runs[0].is_dir()):
-        _one(runs[0], output, watch)
+        _page(runs[0], output, watch)
     else:
         _many(runs, output, watch)
     return 0
 
 
-def _one(run: Path, output: Path | None, watch: bool) -> None:
+def _page(run: Path, output: Path | None, watch: bool) -> None:
     problems = place_problems(output)
     if not is_run(run):
         problems.append(f"embedrun report: there is no folder {str(run)!r}; embedrun runs lists the runs")

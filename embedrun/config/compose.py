@@ -51,13 +51,13 @@ def composed(
     _refuse(safety.override_problems(parsed, request.groups))
     ours = presets.read(presets.folder(), request.root).choices
     _refuse([fault for override in parsed for fault in _problems_of_choice(override, ours, request.groups)])
-    if request.config_dir is not None and (own := request.config_dir / "hydra").exists():
-        raise ConfigError(f"{own}: Hydra's own groups may not be added to; remove the folder")
+    if request.config_dir is not None and (hydra_folder := request.config_dir / "hydra").exists():
+        raise ConfigError(f"{hydra_folder}: Hydra's own groups may not be added to; remove the folder")
     with started(request.config_dir) as folder:
         full = _compose(request, parsed, folder, strict)
         config, hydra = _unresolved(full)
         taken = given
-        if added := _evaluation_of_own_rows(config, hydra["runtime"]["choices"], given):
+        if added := _evaluation_of_user_rows(config, hydra["runtime"]["choices"], given):
             taken = [*without_auto(given), *added]
             full = _compose(request, _parsed(taken, request), folder, strict)
             config, hydra = _unresolved(full)
@@ -200,9 +200,9 @@ def _is_value(override: "Override", groups: Collection[str]) -> bool:
 
 def _choices_composed(root: str, overrides: Sequence[str]) -> "DictConfig":
     """What Hydra composes, its `hydra` node included; for callers inside `started`, which only read it."""
-    own_folder = any(override.startswith("hydra.searchpath=") for override in overrides)
+    user_folder = any(override.startswith("hydra.searchpath=") for override in overrides)
     # A user may edit files meanwhile.
-    compose = _compose_choices.__wrapped__ if own_folder else _compose_choices
+    compose = _compose_choices.__wrapped__ if user_folder else _compose_choices
     return compose(presets.folder(), root, *overrides)
 
 
@@ -239,11 +239,11 @@ def _worded(fault: Exception, request: Request) -> str:
 
 def _no_choice(group: str, choice: str, options: Sequence[str]) -> str:
     name = f"+{group}" if group == "experiment" else group
-    own = f"; for rows of your own: dataset=pairs dataset.path={choice}" if group == "dataset" else ""
-    return f"{name}={choice}: no such choice{nearest(choice, options)} (there are: {', '.join(options)}){own}"
+    tip = f"; for rows of your own: dataset=pairs dataset.path={choice}" if group == "dataset" else ""
+    return f"{name}={choice}: no such choice{nearest(choice, options)} (there are: {', '.join(options)}){tip}"
 
 
-def _evaluation_of_own_rows(
+def _evaluation_of_user_rows(
     config: Plain, choices: Mapping[str, Any], overrides: Sequence[str]
 ) -> tuple[str, ...]:
     """The evaluation of a user's own rows, where neither they nor a preset chose one: their test split.

@@ -9,7 +9,7 @@ from embedrun.files import Plain
 
 _ORDER = tuple(DECIDES)  # the most decisive first
 _MOST = _ORDER[0]
-_OWN_ROWS = ("pairs", "triplets", "texts")
+_USER_ROWS = ("pairs", "triplets", "texts")
 # Options that data sets of a user's own rows were given after runs had begun, with what held before: so they
 # decide nothing, and a run of then is still the run of now.
 _LATER = {
@@ -81,7 +81,7 @@ def _without(options: Plain, former: Plain) -> Plain:
 
 def is_own(dataset: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether the options of a data set are those of one that reads a user's own rows."""
-    return isinstance(dataset, Mapping) and dataset.get("name") in _OWN_ROWS
+    return isinstance(dataset, Mapping) and dataset.get("name") in _USER_ROWS
 
 
 def has_split(dataset: Mapping[str, Any], split: str) -> bool:

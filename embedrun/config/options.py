@@ -36,6 +36,8 @@ def option(
     other value than the default.
     """
     metadata = {"unit": unit, "bounds": bounds, "decides": decides, "training_only": training_only}
+    if is_dataclass(default):  # a group that older configurations lack
+        return field(default_factory=default, metadata=metadata)  # type: ignore[arg-type]
     return field(default=default, metadata=metadata)
 
 
@@ -282,7 +284,7 @@ class TrackingConfig:
     patience: float = option(30.0, unit="seconds that trackers may hold up a run's end", above=0, at_most=30)
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlotsConfig:
     """The figures of a run."""
 
@@ -304,7 +306,7 @@ class TrainConfig:
     evaluation: EvaluationConfig = option(unit="group")
     tracking: TrackingConfig = option(unit="group", decides="nothing")
     seed: int = option(42, unit="of data order, initial weights and dropout", at_least=0, below=2**31)
-    plots: PlotsConfig = option(PlotsConfig(), unit="figures", decides="nothing")
+    plots: PlotsConfig = option(PlotsConfig, unit="figures", decides="nothing")
     name: str = option("train", unit=_RUN_NAME, decides="nothing")
     data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
     scale: str | None = option(None, unit=_SCALE)
@@ -323,7 +325,7 @@ class EvaluateConfig:
     gpu: GpuConfig = option(unit="group")
     evaluation: EvaluationConfig = option(unit="group")
     seed: int = option(42, unit="of generated data sets", at_least=0, below=2**31)
-    plots: PlotsConfig = option(PlotsConfig(), unit="figures", decides="nothing")
+    plots: PlotsConfig = option(PlotsConfig, unit="figures", decides="nothing")
     name: str = option("evaluate", unit=_RUN_NAME, decides="nothing")
     data_dir: str | None = option(None, unit=_DATA_DIR, decides="nothing")
     scale: str | None = option(None, unit=_SCALE)

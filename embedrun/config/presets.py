@@ -32,12 +32,12 @@ def typed(overrides: Sequence[str], known: Collection[str]) -> dict[str, str]:
 
     A list of choices stays as it is written, `[sts,geometry]`.
     """
-    found: dict[str, str] = {}
+    choices: dict[str, str] = {}
     for override in overrides:
         key, equals, choice = override.lstrip("+").partition("=")
         if equals and key.partition("@")[0] in known and choice != "null":
-            found[key] = choice.strip("'\"")
-    return found
+            choices[key] = choice.strip("'\"")
+    return choices
 
 
 class Preset(NamedTuple):
@@ -57,10 +57,10 @@ def read(root: Path, name: str) -> Preset:
     options = read_yaml(root / f"{name}.yaml") or {}
     defaults = options.pop("defaults", None) or []
     inside = name.rpartition("/")[0]
-    parents = [one for one in defaults if isinstance(one, str) and one != "_self_"]
-    pairs = [pair for one in defaults if isinstance(one, Mapping) for pair in one.items()]
+    parents = [entry for entry in defaults if isinstance(entry, str) and entry != "_self_"]
+    pairs = [pair for entry in defaults if isinstance(entry, Mapping) for pair in entry.items()]
     return Preset(
-        [one[1:] if one.startswith("/") else f"{inside}/{one}".lstrip("/") for one in parents],
+        [path[1:] if path.startswith("/") else f"{inside}/{path}".lstrip("/") for path in parents],
         {key.split()[-1].lstrip("/"): str(choice) for key, choice in pairs},  # behind `override`, `optional`
         options,
     )
@@ -77,11 +77,11 @@ def whole(root: Path, name: str) -> Plain:
 
 def merged(first: Plain, second: Plain | None) -> Plain:
     """Options with others on top of them, option by option."""
-    found = dict(first)
+    options = dict(first)
     for key, value in (second or {}).items():
-        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
-        found[key] = merged(found[key], value) if both else value
-    return found
+        both = isinstance(value, Mapping) and isinstance(options.get(key), Mapping)
+        options[key] = merged(options[key], value) if both else value
+    return options
 
 
 # A comment below one, indented by two more blanks, continues it.

@@ -43,7 +43,7 @@ class Request:
         if config_dir is not None and not config_dir.is_dir():
             raise ConfigError(f"--config-dir: no folder {str(config_dir)!r}; give one laid out as conf/")
         folder = None if config_dir is None else config_dir.resolve()
-        return cls(command, tuple(_with_plus(one) for one in overrides), config_dir=folder, **flags)
+        return cls(command, tuple(_with_plus(override) for override in overrides), config_dir=folder, **flags)
 
     @property
     def root(self) -> str:
@@ -84,7 +84,7 @@ AUTO = "auto"
 
 def without_auto(overrides: Sequence[str]) -> list[str]:
     """The overrides without ``evaluation=auto``, alone or in a list, which `Composed.added` stands in for."""
-    return [one for one in overrides if AUTO not in presets.chosen([one], "evaluation")]
+    return [override for override in overrides if AUTO not in presets.chosen([override], "evaluation")]
 
 
 def task_overrides(overrides: Sequence[str]) -> list[str]:

@@ -94,7 +94,7 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
     model = encoder.backbone.model
     architecture = model.config.to_dict() | {"attention": encoder.backbone.attention}
     architecture.pop("_name_or_path", None)  # the place that it was read from
-    adapters = {name: one.to_dict() for name, one in getattr(model, "peft_config", {}).items()}
+    adapters = {name: adapter.to_dict() for name, adapter in getattr(model, "peft_config", {}).items()}
     return {
         "weights": _weights(encoder),
         "architecture": _digest([type(model).__qualname__, architecture, adapters]),

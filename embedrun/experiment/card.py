@@ -103,37 +103,37 @@ def _sources(config: Plain, dataset: DataSet | None) -> list[Source]:
 def _facts(config: Plain, results: Plain, environment: Plain) -> list[str]:
     counts, training = results["counts"], config["training"]
     before = [stage["config"] for stage in environment.get(STAGES, [])]
-    said = []
+    facts = []
     if (layers := [*before, config][0]["backbone"].get("layers")) is not None:
-        said.append(f"It began as the first {layers} layers of its base model.")
+        facts.append(f"It began as the first {layers} layers of its base model.")
     if before:
-        said.append(f"It was trained in {len(before) + 1} stages; of the last:")
+        facts.append(f"It was trained in {len(before) + 1} stages; of the last:")
     if (rows := counts.get("train_rows")) and (steps := counts.get("steps")):
         size, seed = training["batch_size"], config["seed"]
-        said.append(f"{steps:,} steps of {size} rows, {rows:,} rows in all, seed {seed}.")
+        facts.append(f"{steps:,} steps of {size} rows, {rows:,} rows in all, seed {seed}.")
     if best := counts.get("best_step"):
-        said.append(f"The weights are those of step {best:,}.")
+        facts.append(f"The weights are those of step {best:,}.")
     if teachers := [teacher["name"] for teacher in training.get("teachers") or []]:
-        said.append(f"Teachers: {', '.join(_published(teachers))}.")
+        facts.append(f"Teachers: {', '.join(_published(teachers))}.")
     versions = environment["versions"]
     made = [f"{name} {versions[name]}" for name in ("embedrun", "torch", "transformers") if name in versions]
-    return [*said, f"Made with {', '.join(made)}."]
+    return [*facts, f"Made with {', '.join(made)}."]
 
 
 def _contamination(data: Plain, *, staged: bool) -> list[str]:
     if not data:
         return []
-    said = []
+    seen = []
     for kind, where in _KINDS.items():
         for task, counts in data.get(kind, {}).get("tasks", {}).items():
             for unit, count in counts.items():
                 if unit != "rows" and count:
                     share = f"{count:,} of {counts['rows']:,} {unit} ({100 * count / counts['rows']:.1f} %)"
-                    said.append(f"`{task}`: {share} are also in the {where}.")
+                    seen.append(f"`{task}`: {share} are also in the {where}.")
     rule = f"Two texts count as one by this rule: {data['rule']}."
     if staged:
         rule += " Data of stages before the last count only where `evaluation.contamination` names them."
-    return [*said, _CLEAN, rule] if said else [f"No evaluation row is in the training or dev data. {rule}"]
+    return [*seen, _CLEAN, rule] if seen else [f"No evaluation row is in the training or dev data. {rule}"]
 
 
 def _published(value: Any) -> Any:

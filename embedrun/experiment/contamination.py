@@ -86,8 +86,8 @@ def _add_seen(rows: Rows, wanted: set[str], pairs: set[Pair], sentences: set[str
         sentences.update(known[place] for place in np.unique(view[shared[view]]).tolist())
     for other in others:
         both = shared[first] & shared[other]  # (rows,)
-        each = zip(first[both].tolist(), other[both].tolist(), strict=True)
-        pairs.update(pair for a, b in each for pair in pairs_of((known[a], known[b])))
+        place_pairs = zip(first[both].tolist(), other[both].tolist(), strict=True)
+        pairs.update(pair for a, b in place_pairs for pair in pairs_of((known[a], known[b])))
 
 
 @dataclass(frozen=True)
@@ -216,15 +216,15 @@ class Contamination:
 
     def summary(self) -> str | None:
         """Such as `25.6 % of the test pairs of sts (4,825 of 18,850)`, by task; None where none was seen."""
-        said = []
+        shares = []
         for task, sets in self._lines().items():
             for total in totals(sets):
                 alike = [first for first, *_ in sets if first.unit == total.unit]
                 splits = "/".join(dict.fromkeys(line.split for line in alike))
                 name = alike[0].name if len(alike) == 1 else task
                 share = f"{percent(total.seen, total.rows)} of the {splits} {total.unit} of {name}"
-                said += [f"{share} ({total.seen:,} of {total.rows:,})"] if total.seen else []
-        return "; ".join(said) or None
+                shares += [f"{share} ({total.seen:,} of {total.rows:,})"] if total.seen else []
+        return "; ".join(shares) or None
 
     def data(self) -> Plain:
         """The whole table, for a JSON file."""

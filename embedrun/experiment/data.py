@@ -97,15 +97,15 @@ def digest(folder: Path) -> str:
     files = sorted(
         {path for pattern in _FILES for path in folder.glob(pattern) if path.is_file()} - {folder / sums.FILE}
     )
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in files:
-        found.update(f"{path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())
-    return found.hexdigest()
+        hasher.update(f"{path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())
+    return hasher.hexdigest()
 
 
 def _of(folder: Path) -> str:
-    own, base = commit_of(folder) or digest(folder), base_of(folder)
-    return own if base is None else f"{own} on {_of(base)}"
+    version, base = commit_of(folder) or digest(folder), base_of(folder)
+    return version if base is None else f"{version} on {_of(base)}"
 
 
 class Fingerprints:
@@ -252,8 +252,8 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
         ways = ways_to_dev(plan.config, plan.dataset)
         return Divided(every, train, None, LAST, f"no dev rows, {reason}: {kept}; {ways} gives them")
     what = f"{held_out.rows:,} of {len(every):,} training rows"
-    said = (
+    notice = (
         f"{what} are held out to pick the checkpoint, by dataset.split_seed={seed}; they share no text with "
         "the others. To choose: dataset.dev=FILE, 'dataset.split={train: 0.9, dev: 0.1}' or training.dev=none"
     )
-    return Divided(every, train, held_out.dev, f"{what}, held out", said)
+    return Divided(every, train, held_out.dev, f"{what}, held out", notice)

@@ -182,10 +182,10 @@ def dropout_samples(encoder: Encoder, texts: list[str], draws: int, seed: int) -
     try:
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
             for start in range(0, draws, at_once):
-                own = seeds[start : start + at_once]  # (part of draws, texts)
-                tokens = table.take(np.tile(np.arange(many), len(own)))
-                vectors = encoder(tokens, dropout=True, seeds=torch.from_numpy(own.ravel()))
-                parts.append(vectors.float().cpu().numpy().reshape(len(own), many, -1))
+                part_seeds = seeds[start : start + at_once]  # (part of draws, texts)
+                tokens = table.take(np.tile(np.arange(many), len(part_seeds)))
+                vectors = encoder(tokens, dropout=True, seeds=torch.from_numpy(part_seeds.ravel()))
+                parts.append(vectors.float().cpu().numpy().reshape(len(part_seeds), many, -1))
     finally:
         encoder.train(training)
     return np.concatenate(parts).transpose(1, 0, 2)

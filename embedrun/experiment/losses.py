@@ -244,13 +244,13 @@ def positives(
     losses: Losses, columns: Mapping[str, np.ndarray], rows: int
 ) -> tuple[dict[str, str], list[str]]:
     """How many rows are positives, as a text by key of the terms that have positives; and warnings."""
-    said, warnings = {}, []
+    texts, warnings = {}, []
     for key, chosen in losses.positives(_tensors(columns), rows).items():
         share = 100 * chosen.rows / rows
-        said[key] = f"{chosen.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({chosen.rule})"
+        texts[key] = f"{chosen.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({chosen.rule})"
         if "score" in columns:
             warnings += _badly_bounded(losses, key, chosen, columns["score"])
-    return said, warnings
+    return texts, warnings
 
 
 def _badly_bounded(losses: Losses, key: str, chosen: Positives, score: np.ndarray) -> list[str]:
@@ -288,9 +288,9 @@ def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | No
     ]
     if all(higher > lower for (_, higher), (_, lower) in pairwise(means)):
         return None
-    each = ", ".join(f"{name} {mean:.3g}" for name, mean in means)
+    text = ", ".join(f"{name} {mean:.3g}" for name, mean in means)
     return (
-        f"labels and scores contradict each other: the mean scores are {each}, and they should fall in this "
+        f"labels and scores contradict each other: the mean scores are {text}, and they should fall in this "
         "order (label 0 entailment, 1 neutral, 2 contradiction); are two of them swapped?"
     )
 
@@ -334,8 +334,8 @@ def sources(losses: Losses) -> list[str]:
     """The papers behind the losses, each once, as the classes of the terms cite them."""
     # Up to the end of the sentence or its first half; a full stop after `Eq` ends neither.
     cited = re.compile(r"Source: (.+?)(?:;|(?<!\bal)(?<!Eq)(?<!Sec)\.)(?= |$)")
-    found = [cited.search(" ".join(text.split())) for text in _cited(losses)]
-    return list(dict.fromkeys(match[1] for match in found if match))
+    matches = [cited.search(" ".join(text.split())) for text in _cited(losses)]
+    return list(dict.fromkeys(match[1] for match in matches if match))
 
 
 def papers(losses: Losses) -> list[str]:
@@ -344,15 +344,15 @@ def papers(losses: Losses) -> list[str]:
     A loss from elsewhere may name one that is not in `loss/papers.bib`, which is left out.
     """
     text = files("embedrun.loss").joinpath("papers.bib").read_text(encoding="utf-8")
-    entries = {found[2]: found[1] for found in re.finditer(r"^(@\w+\{(\w+),\n.+?^\})$", text, re.M | re.S)}
+    entries = {match[2]: match[1] for match in re.finditer(r"^(@\w+\{(\w+),\n.+?^\})$", text, re.M | re.S)}
     named = re.findall(r"\((\w+)\)", "\n".join(_cited(losses)))
     return [entries[name] for name in dict.fromkeys(named) if name in entries]
 
 
 def _cited(losses: Losses) -> list[str]:
     docs = [inspect.getdoc(type(term)) or "" for term in losses.terms.values()]
-    found = [re.search(r"^Source: .+?(?=\n\s*\n|\Z)", doc, re.M | re.S) for doc in docs]
-    return [match[0] for match in found if match]
+    matches = [re.search(r"^Source: .+?(?=\n\s*\n|\Z)", doc, re.M | re.S) for doc in docs]
+    return [match[0] for match in matches if match]
 
 
 def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:

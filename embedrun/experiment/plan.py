@@ -352,8 +352,8 @@ def plan_dataset(checker: Checker, options: object) -> DataSet | None:
         checker.problems.append("dataset.name: no value given; choose dataset=...")
         return None
     # Prompts are of every data set; no class knows of them.
-    own = without(options, "name", "prompts")
-    return build(checker, "dataset", options["name"], own, "dataset")
+    class_options = without(options, "name", "prompts")
+    return build(checker, "dataset", options["name"], class_options, "dataset")
 
 
 def _check_name(checker: Checker, name: object) -> None:

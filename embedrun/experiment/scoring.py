@@ -113,12 +113,12 @@ def from_plain(scores: Mapping[str, float | None]) -> dict[str, float]:
     return {key: math.nan if value is None else float(value) for key, value in scores.items()}
 
 
-def dataset_of(source: Source, own: DataSet | None) -> DataSet:
+def dataset_of(source: Source, dataset: DataSet | None) -> DataSet:
     """The data set that a source names, or the run's own."""
     if source.dataset is not None:
         return family.find("dataset", source.dataset)(**source.options)
-    assert own is not None, "the plan refuses a task of the run's own rows where there are none"
-    return own
+    assert dataset is not None, "the plan refuses a task of the run's own rows where there are none"
+    return dataset
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ class Scorer:
     def counts(self) -> dict[str, int]:
         """Number of rows of each source, by task and source, and of its clean ones."""
         counts = {}
-        for name, own in self.rows.items():
-            for key, rows in own.items():
+        for name, sources in self.rows.items():
+            for key, rows in sources.items():
                 counts[f"{name}/{key}"] = len(rows)
                 if name in self.clean:
                     counts[f"{name}/{key}/clean"] = int(self.clean[name][key].sum())
@@ -201,24 +201,24 @@ class Scorer:
 
     def every_rows(self) -> list[Rows]:
         """The rows of every source of every task."""
-        return [rows for own in self.rows.values() for rows in own.values()]
+        return [rows for sources in self.rows.values() for rows in sources.values()]
 
 
 def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
     """SHA-256 of rows, by data set and split; the second of two with one name has a number appended."""
-    found: dict[str, str] = {}
+    fingerprints: dict[str, str] = {}
     for rows in every:
         name, fingerprint = f"{rows.name}/{rows.split}", rows.fingerprint()
-        while found.get(name, fingerprint) != fingerprint:
+        while fingerprints.get(name, fingerprint) != fingerprint:
             name += ".2"  # MRPC as pairs with scores, and as SentEval's task
-        found[name] = fingerprint
-    return found
+        fingerprints[name] = fingerprint
+    return fingerprints
 
 
-def splits_of(tasks: Mapping[str, Task], own: DataSet | None) -> list[tuple[DataSet, str]]:
+def splits_of(tasks: Mapping[str, Task], dataset: DataSet | None) -> list[tuple[DataSet, str]]:
     """Every data set that the tasks score, with its split."""
     sources = [source for task in tasks.values() for source in task.sources().values()]
-    return [(dataset_of(source, own), source.split) for source in sources]
+    return [(dataset_of(source, dataset), source.split) for source in sources]
 
 
 def lacking(tasks: Mapping[str, Task]) -> list[str]:
@@ -233,7 +233,7 @@ def flat(scored: Mapping[str, Scores]) -> dict[str, float]:
 
 def notes(scored: Mapping[str, Scores]) -> Plain:
     """What else decided the scores, by task; without the tasks that note nothing."""
-    return {name: one.notes for name, one in scored.items() if one.notes}
+    return {name: task.notes for name, task in scored.items() if task.notes}
 
 
 def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[str, str | float | None]:
@@ -264,15 +264,15 @@ _MARK = "_dev/"  # in the key of every dev score: stsb_dev/spearman, senteval_de
 
 
 def dev_scorer(
-    asked: Mapping[str, Task], own: Rows | None, store: Store, evaluation: EvaluationConfig
+    tasks: Mapping[str, Task], dev: Rows | None, store: Store, evaluation: EvaluationConfig
 ) -> Scorer:
     """What scores on dev: the run's own dev rows, if there are any, and the tasks of `training.dev_tasks`."""
-    found = Scorer.read({f"dev_tasks.{name}": task for name, task in asked.items()}, None, store, evaluation)
-    if own is None:
-        return found
+    scorer = Scorer.read({f"dev_tasks.{name}": task for name, task in tasks.items()}, None, store, evaluation)
+    if dev is None:
+        return scorer
     task = Heldout(split="dev")
-    rows = {OWN: dict.fromkeys(task.sources(), own), **found.rows}
-    return replace(found, tasks={OWN: task, **found.tasks}, rows=rows)
+    rows = {OWN: dict.fromkeys(task.sources(), dev), **scorer.rows}
+    return replace(scorer, tasks={OWN: task, **scorer.tasks}, rows=rows)
 
 
 def selecting(rows: Mapping[str, Mapping[str, Rows]]) -> dict[str, dict[str, Rows]]:
@@ -282,15 +282,15 @@ def selecting(rows: Mapping[str, Mapping[str, Rows]]) -> dict[str, dict[str, Row
 
 def dev_alone(scored: Mapping[str, Scores]) -> dict[str, Scores]:
     """The same without scores and predictions of test rows, which SentEval gives beside those of dev."""
-    found = {}
+    kept = {}
     for name, task in scored.items():
         scores = {key: value for key, value in task.scores.items() if is_dev(key)}
         if len(scores) < len(task.scores):
             intervals = {key: ends for key, ends in task.intervals.items() if key in scores}
             main = next(iter(scores), "")
             task = replace(task, scores=scores, main=main, predictions={}, intervals=intervals, shown=())
-        found[name] = task
-    return found
+        kept[name] = task
+    return kept
 
 
 def own_keys(name: str) -> list[str]:

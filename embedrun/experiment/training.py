@@ -263,7 +263,7 @@ class Session:
             )
             # Before the test sets, which may take hours.
             if self._metric is not None:
-                keys = [key for one in dev_before.values() for key in one.scores]
+                keys = [key for task in dev_before.values() for key in task.scores]
                 scoring.check_select_by(self._metric, keys)
             before = self._untrained(self._test, built.encoder, plan.evaluation.tasks, "untrained-test")
         untrained = scoring.flat(before) | scoring.flat(dev_before)

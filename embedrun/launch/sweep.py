@@ -72,7 +72,7 @@ class _Multirun:
             return
         named = [Path(job.directory) for job in self._jobs if job.directory is not None]
         for place in named if self._parent is None else [self._parent]:
-            if place.exists() and not self._is_own(place):
+            if place.exists() and not self._is_usable(place):
                 yield place
 
     def check_jobs(self) -> None:
@@ -91,7 +91,7 @@ class _Multirun:
         if len(self._outcomes) == len(self._jobs):
             raise ConfigError(list(dict.fromkeys(problems)))
 
-    def _is_own(self, place: Path) -> bool:
+    def _is_usable(self, place: Path) -> bool:
         if place.is_dir() and not any(place.iterdir()):
             return True
         if self._request.again:

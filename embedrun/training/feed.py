@@ -64,15 +64,15 @@ class Feed:
     def batch(self, draw: Draw) -> Batch:
         """The rows of one batch; dropout differs with its number, and masks with the epoch."""
         number, epoch, rows = draw
-        own = self._processes.own(len(rows))
-        copies = self._copies(rows[own], epoch)
+        share = self._processes.own(len(rows))
+        copies = self._copies(rows[share], epoch)
         picked = {view: index[rows] for view, index in self._index.items()}  # (batch,) each
         views = {
             key: View(
-                self._anew(copies[way.view], *self._kind(way)).take(np.arange(len(rows[own])))
+                self._anew(copies[way.view], *self._kind(way)).take(np.arange(len(rows[share])))
                 if way.view in MASKED
-                else self._tables[self._kind(way)].take(picked[way.view][own]),
-                _seeds(f"{self._seed} {number} {way.view} {way.draw}", rows[own]),
+                else self._tables[self._kind(way)].take(picked[way.view][share]),
+                _seeds(f"{self._seed} {number} {way.view} {way.draw}", rows[share]),
                 way.dropout,
             )
             for key, way in self._passes.items()
@@ -80,7 +80,7 @@ class Feed:
         identity = {f"{view}_identity": index.astype(np.int64) for view, index in picked.items()}
         targets = {name: values[rows] for name, values in self._targets.items()}  # (batch,) each
         tensors = {name: torch.from_numpy(values) for name, values in (targets | identity).items()}
-        return Batch(views, tensors, rows, own)
+        return Batch(views, tensors, rows, share)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -93,8 +93,8 @@ class Feed:
             if kind not in kinds:  # of masked copies alone
                 kinds[kind] = self._tokenize(self.texts, *kind).lengths  # (texts,)
         ways = self._passes.values()
-        each = [kinds[self._kind(way)][self._index[_source(way)]] for way in ways]  # (rows,) each
-        return np.stack(each, axis=1)
+        columns = [kinds[self._kind(way)][self._index[_source(way)]] for way in ways]  # (rows,) each
+        return np.stack(columns, axis=1)
 
     @property
     def texts_of_rows(self) -> np.ndarray:
@@ -105,9 +105,9 @@ class Feed:
         return way.max_length, self._prompts.get(way.view)
 
     def _copies(self, rows: np.ndarray, epoch: int) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {view: [] for view in MASKED}
+        copies: dict[str, list[str]] = {view: [] for view in MASKED}
         if not any(way.view in MASKED for way in self._passes.values()):
-            return found
+            return copies
         masked = self._rows.masked
         assert masked is not None
         texts = texts_at(self._rows.texts["text"], rows)
@@ -116,8 +116,8 @@ class Feed:
             # A row without copies is left out by the loss; nothing is encoded in the fewest tokens.
             both = masked.copies(text, self._mask, random) if masked.usable(text) else ("", "")
             for view, copy in zip(MASKED, both, strict=True):
-                found[view].append(copy)
-        return found
+                copies[view].append(copy)
+        return copies
 
 
 def _source(way: Pass) -> str:

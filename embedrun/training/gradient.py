@@ -45,17 +45,17 @@ def compiled(model: nn.Module) -> Callable[..., object]:
 
 def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, processes: int) -> list[str]:
     """Why the backbone cannot be compiled."""
-    found = []
+    reasons = []
     if seeded(training, processes=processes):
-        found.append(
+        reasons.append(
             "gpu.compile: dropout by a seed of each text, which training.micro_batch_size, "
             "training.seeded_dropout and several processes ask for, cannot be compiled; leave it false"
         )
     if training.gradient_checkpointing:
-        found.append("gpu.compile: does not go with training.gradient_checkpointing; leave it false")
+        reasons.append("gpu.compile: does not go with training.gradient_checkpointing; leave it false")
     if adapter is not None and adapter.quantize is not None:
-        found.append("gpu.compile: weights in 4 bits cannot be compiled; leave it false")
-    return found
+        reasons.append("gpu.compile: weights in 4 bits cannot be compiled; leave it false")
+    return reasons
 
 
 @dataclass
@@ -153,8 +153,8 @@ class Gradient:
         whole = len(parts) == 1
         with self.compiling(), torch.set_grad_enabled(whole):
             encoded = [self.encode(batch, part) for part in parts]
-        own = {key: torch.cat([part[key].detach() for part in encoded]) for key in encoded[0]}  # (own, dim)
-        everyone = self._processes.gather(own, len(batch.rows))  # (rows, dim) each
+        local = {key: torch.cat([part[key].detach() for part in encoded]) for key in encoded[0]}  # (own, dim)
+        everyone = self._processes.gather(local, len(batch.rows))  # (rows, dim) each
         # This frees the graph of the losses before the backward pass through the backbone.
         values, gradients = self._at_vectors(everyone, targets, scaled, watch=watch)
         reached = {key: gradient[batch.own] for key, gradient in gradients.items()}  # (own, dim) each
@@ -198,7 +198,7 @@ class Gradient:
 
         With `unpadded`, passes on a processor may do without padding.
         """
-        found: Vectors = {}
+        encoded: Vectors = {}
         for dropout in (True, False):
             views = {key: view.part(part) for key, view in batch.views.items() if view.dropout is dropout}
             if not views:
@@ -212,9 +212,9 @@ class Gradient:
                     seeds=seeds if dropout and self._parts.seeded else None,
                     unpadded=unpadded,
                 )  # (views * part, dim)
-            each = vectors.split([len(view) for view in views.values()])
-            found |= dict(zip(views, each, strict=True))
-        return found
+            by_view = vectors.split([len(view) for view in views.values()])
+            encoded |= dict(zip(views, by_view, strict=True))
+        return encoded
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:

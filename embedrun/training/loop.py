@@ -231,8 +231,8 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
         except KeyboardInterrupt:
             finished = False
     metric = parts.selection.metric
-    own = [math.nan if metric is None else scores.get(metric, math.nan), float(finished)]
-    value, all_finished = parts.processes.share(own)
+    numbers = [math.nan if metric is None else scores.get(metric, math.nan), float(finished)]
+    value, all_finished = parts.processes.share(numbers)
     if not all_finished:
         return False
     best = " (best so far)" if parts.selection.offer(step, value) else ""

@@ -103,8 +103,8 @@ def _facts(order: np.ndarray, lengths: np.ndarray | None, texts: np.ndarray | No
         rows = order[begin : begin + _AT_ONCE]  # (part,)
         tokens = [0] * len(rows) if lengths is None else lengths[rows].tolist()
         # Tuples from columns: half the time of a list for each row, and this is most of it.
-        each = [()] * len(rows) if texts is None else zip(*texts[rows].T.tolist(), strict=True)
-        yield from zip(rows.tolist(), tokens, each, strict=True)
+        identities = [()] * len(rows) if texts is None else zip(*texts[rows].T.tolist(), strict=True)
+        yield from zip(rows.tolist(), tokens, identities, strict=True)
 
 
 class Draw(NamedTuple):
@@ -280,7 +280,7 @@ def _filled(order: Order, rows: np.ndarray) -> list[np.ndarray]:
     """Batches of distinct texts, or of some number of tokens, from the rows in order, ``(batch,)`` each."""
     texts = order.texts if order.distinct else None
     tokens = None if order.lengths is None else order.lengths.sum(axis=1)  # (rows,)
-    full, begun = fill(rows, order.batch_size, lengths=tokens, budget=order.batch_tokens, texts=texts)
-    if not full and order.rows < order.batch_size and len(begun) >= min(2, order.rows):
-        full = [begun]
+    full, unfilled = fill(rows, order.batch_size, lengths=tokens, budget=order.batch_tokens, texts=texts)
+    if not full and order.rows < order.batch_size and len(unfilled) >= min(2, order.rows):
+        full = [unfilled]
     return [np.array(batch, dtype=np.int64) for batch in full]

@@ -17,30 +17,30 @@ _ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})
 
 def options_problems(gpu: GpuConfig, training: TrainingConfig) -> list[str]:
     """Options that several processes cannot train with, on any machine."""
-    found = []
+    faults = []
     size = gpu.processes * gpu.nodes
     if gpu.nodes > 1 and gpu.rendezvous is None:
-        found.append(
+        faults.append(
             f"gpu.rendezvous: no value for gpu.nodes={gpu.nodes}; name host:port of one of the machines, as "
             "all of them reach it"
         )
     if gpu.rendezvous is not None:
         parts = _ENDPOINT.fullmatch(gpu.rendezvous)
         if parts is None or int(parts["port"]) > 65535:
-            found.append(f"gpu.rendezvous: expected host:port, such as node1:29500, got {gpu.rendezvous!r}")
+            faults.append(f"gpu.rendezvous: expected host:port, such as node1:29500, got {gpu.rendezvous!r}")
         elif gpu.nodes == 1:
-            found.append(
+            faults.append(
                 "gpu.rendezvous: is where several machines meet, and gpu.nodes is 1; leave it null, or raise "
                 "gpu.nodes"
             )
     if size > training.batch_size:
-        found.append(
+        faults.append(
             f"training.batch_size: {training.batch_size} rows for {size} processes leave one without any; "
             "raise it, or lower gpu.processes"
         )
     if size > 1 and training.seeded_dropout is False:
-        found.append("training.seeded_dropout: several processes need it; leave it null")
-    return found
+        faults.append("training.seeded_dropout: several processes need it; leave it null")
+    return faults
 
 
 # A process that died is noticed by the launcher, in a second; one that waits may wait for hours of scoring.
@@ -87,21 +87,21 @@ class Processes:
             return vectors
         shares = [self._share(rank, rows) for rank in range(self.size)]
         counts = [share.stop - share.start for share in shares]
-        flat = torch.cat([one.detach().flatten(1) for one in vectors.values()], dim=1)  # (own, numbers)
+        flat = torch.cat([tensor.detach().flatten(1) for tensor in vectors.values()], dim=1)  # (own, numbers)
         # Equal shapes are what all_gather takes: a share that is one row short gets a row of zeros.
         sent = flat.new_zeros(max(counts), flat.shape[1])
         sent[: len(flat)] = flat
         received = [torch.empty_like(sent) for _ in range(self.size)]
         with _together():
             distributed.all_gather(received, sent)
-        widths = [one.flatten(1).shape[1] for one in vectors.values()]
+        widths = [tensor.flatten(1).shape[1] for tensor in vectors.values()]
         columns = [part[:count].split(widths, dim=1) for part, count in zip(received, counts, strict=True)]
-        found = {}
+        gathered = {}
         for place, (key, mine) in enumerate(vectors.items()):
             parts = [column[place].reshape(-1, *mine.shape[1:]) for column in columns]
             parts[self.rank] = mine
-            found[key] = torch.cat(parts)  # (rows, ...)
-        return found
+            gathered[key] = torch.cat(parts)  # (rows, ...)
+        return gathered
 
     def add_up(self, summed: Iterable[Tensor], equal: Iterable[Tensor]) -> None:
         """Make the gradients those of one process, in place.
@@ -122,10 +122,10 @@ class Processes:
         """Whether it is true on any process; collective, with the same answer on all."""
         if self.size == 1:
             return flag
-        found = torch.tensor([int(flag)])  # (1,)
+        value = torch.tensor([int(flag)])  # (1,)
         with _together():
-            distributed.all_reduce(found, op=distributed.ReduceOp.MAX)
-        return bool(found)
+            distributed.all_reduce(value, op=distributed.ReduceOp.MAX)
+        return bool(value)
 
     def share(self, numbers: list[float]) -> list[float]:
         """The numbers of process 0 on all, which the others have as many of."""

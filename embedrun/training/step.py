@@ -85,11 +85,11 @@ class NonFinite(RunFailed):
         self.step = step
         self.rows: list[list[int]] = [batch.rows.tolist() for batch in batches]
         self.values = {name: float(value) for name, value in values.items()}
-        each = ", ".join(f"{name} {value:.4g}" for name, value in self.values.items())
+        text = ", ".join(f"{name} {value:.4g}" for name, value in self.values.items())
         rows = [str(row) for batch in self.rows for row in batch]
         more = ", ..." if len(rows) > _SHOWN else ""
         super().__init__(
-            f"{what} at step {step}; no step was taken with it ({each}; training rows "
+            f"{what} at step {step}; no step was taken with it ({text}; training rows "
             f"{', '.join(rows[:_SHOWN])}{more}). Lower training.lr, or choose gpu.precision=fp32, in a new "
             "run (training.resume=never)",
             exit_code=NON_FINITE,
@@ -221,14 +221,14 @@ class Stepper:
 
     def _refuse(self) -> None:
         """What is known of a model and a device alone; the options were held against each other before."""
-        found = problems(self._config, self._compute.precision)
+        reasons = problems(self._config, self._compute.precision)
         if not any(weight.requires_grad for weight in self._encoder.parameters()):
-            found.append(
+            reasons.append(
                 "backbone: none of its weights can be trained; give it an adapter with "
                 "'backbone.adapter={}', or name a model whose weights are not frozen"
             )
-        if found:
-            raise ConfigError(found)
+        if reasons:
+            raise ConfigError(reasons)
 
     def rehearse(self, batch: Batch) -> None:
         """Encode the first rows of a batch as training would, and refuse what the backbone cannot do."""
@@ -238,13 +238,13 @@ class Stepper:
         graph = torch.set_grad_enabled(self._compute.compile)
         with torch.random.fork_rng(devices), graph, self._gradient.compiling():
             # Padded, so that two passes over one text are equal to the last byte where nothing is dropped.
-            found = self._gradient.encode(batch, slice(0, 2), unpadded=False)
+            vectors = self._gradient.encode(batch, slice(0, 2), unpadded=False)
         drawn = [key for key, view in batch.views.items() if view.dropout]
-        for one, other in combinations(drawn, 2):
-            same_text = torch.equal(batch.views[one].tokens.ids, batch.views[other].tokens.ids)
-            if same_text and torch.equal(found[one], found[other]):
+        for first, second in combinations(drawn, 2):
+            same_text = torch.equal(batch.views[first].tokens.ids, batch.views[second].tokens.ids)
+            if same_text and torch.equal(vectors[first], vectors[second]):
                 raise ConfigError(
-                    f"loss: {one} and {other} are passes of one text that should differ by their dropout, "
+                    f"loss: {first} and {second} are passes of one text that should differ by their dropout, "
                     "and this backbone has none; choose a backbone with dropout, or another loss"
                 )
 
@@ -331,10 +331,10 @@ class Stepper:
         self._gradient.begin()
         values: Values = {}
         for batch, known in zip(batches, targets, strict=True):
-            found = self._gradient.add(
+            batch_values = self._gradient.add(
                 batch, known, lambda loss: self.scaler.scale(loss / len(batches)), watch=watch
             )
-            for name, value in found.items():
+            for name, value in batch_values.items():
                 values[name] = values.get(name, 0.0) + value / len(batches)
         self._processes.add_up(self._encoder.parameters(), self.trained["mix"].parameters())
         self.scaler.unscale_(self.optimizer)
@@ -350,6 +350,6 @@ class Stepper:
             return columns
         texts = {view: batch.targets[f"{view}_identity"][batch.own] for view in self._taught}  # (own,) each
         vectors = {
-            f"{view}_teacher": sent(self._teachers.vectors(own), device) for view, own in texts.items()
+            f"{view}_teacher": sent(self._teachers.vectors(ids), device) for view, ids in texts.items()
         }
         return columns | self._processes.gather(vectors, len(batch.rows))

@@ -34,9 +34,9 @@ def files(folder: Path) -> list[str]:
 
 
 def test_cosines_with_gold_scores_have_two_plots_and_a_third_where_a_zone_is_known(tmp_path: Path):
-    draw(scored(PAIRS), {}, encoder(), tmp_path / "a")
+    draw(scored(PAIRS), {}, encoder(), tmp_path / "a", "png")
     assert files(tmp_path / "a") == ["toy_density.png", "toy_scores.png"]
-    draw(scored(PAIRS, saturated_from=0.9), {}, encoder(), tmp_path / "b")
+    draw(scored(PAIRS, saturated_from=0.9), {}, encoder(), tmp_path / "b", "png")
     assert files(tmp_path / "b") == ["toy_density.png", "toy_saturation.png", "toy_scores.png"]
 
 
@@ -46,7 +46,13 @@ def test_the_groups_that_a_task_asks_for_are_drawn(tmp_path: Path, monkeypatch, 
     monkeypatch.setattr(plot, "density", lambda gold, cosine, title, path, by: drawn.append(by))
     rows = Rows("stsb", "test", "pair", {"left": TEXTS, "right": TEXTS}, {"score": np.array([0.0, 2.0, 5.0])})
     task = Sts(sets=["stsb"], interval_draws=0, rating_groups=by).parts()["stsb"]
-    draw({"sts": task.score({"stsb": rows}, lambda texts: torch.eye(len(texts)))}, {}, encoder(), tmp_path)
+    draw(
+        {"sts": task.score({"stsb": rows}, lambda texts: torch.eye(len(texts)))},
+        {},
+        encoder(),
+        tmp_path,
+        "png",
+    )
     assert drawn == [by]
 
 
@@ -70,11 +76,11 @@ def test_sampling_leaves_mode_and_random_state_and_no_gradient(training: bool):
 
 
 def test_a_map_is_drawn_only_where_a_task_asks_for_it(tmp_path: Path, capsys):
-    draw({}, {"sts": Sts(), "plain": Geometry()}, encoder(), tmp_path)
+    draw({}, {"sts": Sts(), "plain": Geometry()}, encoder(), tmp_path, "png")
     assert (files(tmp_path), capsys.readouterr().err) == ([], "")
     asks = Geometry(related=TEXTS, dropout_samples=3)
-    draw({}, {"geometry": asks}, encoder(dropout=0), tmp_path)
+    draw({}, {"geometry": asks}, encoder(dropout=0), tmp_path, "png")
     assert files(tmp_path) == []
     assert "no map of dropout samples: all samples of a sentence are equal" in capsys.readouterr().err
-    draw({}, {"geometry": asks}, encoder(), tmp_path)
+    draw({}, {"geometry": asks}, encoder(), tmp_path, "png")
     assert (files(tmp_path), capsys.readouterr().err) == (["dropout_map.png"], "")

@@ -186,11 +186,11 @@ def _use(folder: Path, settings: Plain, name: str) -> list[str]:
     plain = prompt is None or (folder / "config_sentence_transformers.json").is_file()
     texts = '["a sentence", "another one"]'
     filled = texts if plain else f"[prompt.replace('{{text}}', text) for text in {texts}]"
-    said = "" if plain else f"prompt = {prompt!r}\n"
+    setup = "" if plain else f"prompt = {prompt!r}\n"
     parts = [
         f'```python\nfrom embedrun import Encoder\n\nvectors = Encoder.load("{name}").encode({texts})\n```',
         "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
-        f'{said}vectors = SentenceTransformer("{name}").encode({filled})\n```',
+        f'{setup}vectors = SentenceTransformer("{name}").encode({filled})\n```',
         _TRANSFORMERS,
     ]
     if prompt is not None:

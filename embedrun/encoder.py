@@ -152,19 +152,19 @@ class Encoder(nn.Module):
             self.backbone.tokenize([""], self.max_length, prompt)  # refuses it
         self.prompt = prompt
 
-    def score_at(self, asked: int | None, *, trained: int | None = None) -> None:
-        """Encode, and save, texts of so many tokens from now on, at most; None: as `scored_length` says.
+    def score_at(self, length: int | None, *, trained: int | None = None) -> None:
+        """Encode, and save, texts of up to `length` tokens from now on; None: as `scored_length` says.
 
         A model with fewer positions reads as many as it has. `trained` are the tokens of a training text,
         where an option says so.
         """
         model, says = self.backbone.encoding, self.backbone.declared
-        if asked is None:
-            reads = longest_text(model, self.backbone.words, asked=None, declared=says.max_length)
+        if length is None:
+            reads = longest_text(model, self.backbone.words, limit=None, declared=says.max_length)
             is_new = self.backbone.origin["name"] is None
             self.max_length = scored_length(reads, says, trained=trained, is_new=is_new)
         else:
-            self.max_length = min(asked, absolute_positions(model) or asked)
+            self.max_length = min(length, absolute_positions(model) or length)
         self._check_padding("evaluation")
         self.use(self.prompt)
 

@@ -55,14 +55,14 @@ def processes_of(config: TrainConfig) -> int:
     return config.gpu.processes * config.gpu.nodes
 
 
-def own_rows(config: TrainConfig, batch: int) -> int:
+def rows_per_process(config: TrainConfig, batch: int) -> int:
     """Rows of a batch that a process encodes, at most."""
     return -(-batch // processes_of(config))
 
 
 def at_a_time(config: TrainConfig, batch: int) -> int:
     """Rows of a batch that a process encodes at a time, at most."""
-    rows = own_rows(config, batch)
+    rows = rows_per_process(config, batch)
     return min(config.training.micro_batch_size or rows, rows)
 
 
@@ -173,12 +173,12 @@ def estimate(
         layer += 2 * number * size.heads * length
     if adapter is not None and adapter.dropout > 0:
         layer += (number + 1) * sum(beside.inputs for beside in adapted) // size.depth
-    each = 4 * size.width * size.depth + layer if checkpointing else layer * size.depth
+    per_token = 4 * size.width * size.depth + layer if checkpointing else layer * size.depth
     return {
         "weights": _held_weights(size, half, dtype_bytes, adapter, adapted),
         "gradients": 4 * trained,
         "optimizer": 8 * trained,
-        "activations": round(texts * length * each),
+        "activations": round(texts * length * per_token),
     }
 
 
@@ -216,13 +216,13 @@ def price(
     memory = partial(_memory, config, shape, size, batch=batch, views=len(passes), teachers=teachers)
     most = longest(config.backbone, shape, size) if tokens is None else int(tokens.lengths.max())
     usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
-    each = " + ".join(f"{name} {console.size(count)}" for name, count in memory(usual).items())
-    each_device = " a device" if processes_of(config) > 1 else ""
+    parts = " + ".join(f"{name} {console.size(count)}" for name, count in memory(usual).items())
+    per_device = " a device" if processes_of(config) > 1 else ""
     bits = 16 if precision(config.gpu) in _HALF else 32
     lines = [
         ["parameters", f"{parameters:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
-        [f"memory{each_device}, estimated", f"{console.size(sum(memory(usual).values()))}: {each}"],
+        [f"memory{per_device}, estimated", f"{console.size(sum(memory(usual).values()))}: {parts}"],
         ["", f"for {rows * len(passes):,} texts of {usual:.0f} tokens{how} at a time, in {bits} bits"],
     ]
     if tokens is not None:
@@ -280,7 +280,7 @@ def _memory(
         adapted=_adapted(size, shape.adapter),
     )
     # Gradients come as activations go, unless those of an earlier part or batch are there already.
-    if rows == own_rows(config, batch) and training.accumulate == 1:
+    if rows == rows_per_process(config, batch) and training.accumulate == 1:
         del memory[min(("activations", "gradients"), key=lambda part: memory[part])]
     if training.optimizer == "sam":
         memory["SAM's copy"] = 4 * trained
@@ -294,7 +294,7 @@ def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: in
     flat = cuda and _unpadded(config, shape)
     drawn = np.random.default_rng(0).integers(tokens.lengths.shape[1], size=(_DRAWN, rows))
     lengths = tokens.lengths[:, drawn].swapaxes(0, 1).reshape(_DRAWN, -1)  # (drawn, passes * rows)
-    computed = max(computed_tokens(each, "cuda" if cuda else "cpu", flat=flat) for each in lengths)
+    computed = max(computed_tokens(batch, "cuda" if cuda else "cpu", flat=flat) for batch in lengths)
     return computed / lengths.shape[1], " on average" if flat else " on average, padding included,"
 
 
@@ -500,9 +500,9 @@ def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch
     losses, teachers and scoring are not included. `tokens` are those of the whole run.
     """
     training = config.training
-    parts = at_a_time(config, batch) < own_rows(config, batch)
-    each = (4 if shape.adapter else 6) + 2 * parts + 2 * training.gradient_checkpointing
-    return (2 if training.optimizer == "sam" else 1) * each * _computed_weights(size) * tokens
+    parts = at_a_time(config, batch) < rows_per_process(config, batch)
+    per_weight = (4 if shape.adapter else 6) + 2 * parts + 2 * training.gradient_checkpointing
+    return (2 if training.optimizer == "sam" else 1) * per_weight * _computed_weights(size) * tokens
 
 
 _SIDE = 1024  # rows and columns of the matrices whose product is timed

@@ -146,9 +146,9 @@ def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
         status = fault.response.status_code if isinstance(fault, HfHubHTTPError) else None
         answer = "is not reached" if status is None else f"answers {status}"
         # The library that sends the header may quote it.
-        said = (str(fault).strip() or type(fault).__name__).splitlines()[0].replace(token, "(token)")
+        text = (str(fault).strip() or type(fault).__name__).splitlines()[0].replace(token, "(token)")
         raise RunFailed(
-            f"{repo}: the hub {answer} ({said}); the token in HF_TOKEN must be valid, and one that may write",
+            f"{repo}: the hub {answer} ({text}); the token in HF_TOKEN must be valid, and one that may write",
             exit_code=MISSING,
         ) from None
     return f"{address} ({'private' if private else 'public'}), commit {made.oid}"
@@ -160,8 +160,8 @@ def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
     if prompt.after or prompt.text_edit is not None:
         return {}
     # `query` and `document` have methods of their own there, with no prompt unless one is named.
-    own = dict.fromkeys(("text", "query", "document"), prompt.before)
-    return {"prompts": {**own, **named}, "default_prompt_name": "text"}
+    prompts = dict.fromkeys(("text", "query", "document"), prompt.before)
+    return {"prompts": {**prompts, **named}, "default_prompt_name": "text"}
 
 
 def _modules(

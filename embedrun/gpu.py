@@ -69,26 +69,26 @@ def problems(config: GpuConfig) -> list[str]:
     """What of the configuration this machine cannot do."""
     available = torch.cuda.is_available()
     cuda = available and config.device != "cpu"
-    found = []
+    wrong = []
     if config.device == "cuda" and not available:
-        found.append("gpu.device: cuda asked for, and this machine has no usable CUDA device; choose gpu=cpu")
-    found += _precision_problems(config, cuda=cuda)
+        wrong.append("gpu.device: cuda asked for, and this machine has no usable CUDA device; choose gpu=cpu")
+    wrong += _precision_problems(config, cuda=cuda)
     workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     if config.deterministic and workspace not in (None, *_WORKSPACES):
-        found.append(
+        wrong.append(
             f"gpu.deterministic: needs CUBLAS_WORKSPACE_CONFIG as {' or '.join(_WORKSPACES)}, not {workspace}"
         )
     if config.compile:
         where = "CUDA" if cuda else "a CPU"
         kind, variable, *names = _COMPILERS[where]
         if not any(shutil.which(name) for name in (os.environ.get(variable), *names) if name):
-            found.append(f"gpu.compile: on {where} it needs a {kind} compiler; install {names[0]}")
+            wrong.append(f"gpu.compile: on {where} it needs a {kind} compiler; install {names[0]}")
     if cuda and config.processes > max(1, torch.cuda.device_count()):
-        found.append(
+        wrong.append(
             f"gpu.processes: {config.processes} asked for, one a device, and this machine has "
             f"{torch.cuda.device_count()} CUDA devices; lower it, or choose gpu=cpu"
         )
-    return found
+    return wrong
 
 
 def _precision_problems(config: GpuConfig, *, cuda: bool) -> list[str]:

@@ -48,7 +48,7 @@ def load(
         else:
             loaded = _new(config, config.scratch, texts_for_vocabulary)
     model, tokenizer, says, origin = loaded
-    length = longest_text(model, tokenizer, asked=config.max_length, declared=says.max_length)
+    length = longest_text(model, tokenizer, limit=config.max_length, declared=says.max_length)
     return Backbone(
         model, tokenizer, max_length=length, declared=says, origin=origin, attention=config.attention
     )

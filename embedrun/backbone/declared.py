@@ -48,7 +48,7 @@ class Prompts:
 
 def part(path: Path, schema: type[T]) -> T:
     """The keys of a file that a schema knows; others are ignored. DataError as of `held`."""
-    known = {one.name for one in fields(schema)}  # type: ignore[arg-type]  # of a dataclass
+    known = {entry.name for entry in fields(schema)}  # type: ignore[arg-type]  # of a dataclass
     return held(path, schema, {key: value for key, value in read_mapping(path).items() if key in known})
 
 
@@ -119,7 +119,7 @@ def read(folder: Path) -> Declared:
     """What `embedrun.json` says, or else the files of sentence-transformers, or else nothing."""
     ours, modules = folder / OWN_FILE, folder / "modules.json"
     if ours.is_file():
-        declared = _own(ours)
+        declared = _embedrun(ours)
     elif modules.is_file():
         with as_written(modules, "a list of modules with their files", _NEXT_STEP):
             declared = _sentence_transformers(folder, read_json(modules))
@@ -173,7 +173,7 @@ def _implementations(config: Plain) -> Iterator[tuple[str, object]]:
             yield key, value
 
 
-def _own(path: Path) -> Declared:
+def _embedrun(path: Path) -> Declared:
     if (schema := read_mapping(path).get("schema")) != SCHEMA:
         raise DataError(f"{path}: schema {schema!r}, and this version of embedrun reads {SCHEMA}")
     says = vars(part(path, Own))
@@ -247,7 +247,7 @@ def _mode(config: Plain) -> str:
     if mode is None:
         modes = [ours for key, ours in _OLD_MODES.items() if config.get(key)] or ["mean"]
     else:
-        modes = [_NEW_MODES.get(one, one) for one in ([mode] if isinstance(mode, str) else mode)]
+        modes = [_NEW_MODES.get(name, name) for name in ([mode] if isinstance(mode, str) else mode)]
     return "+".join(modes)
 
 

@@ -170,8 +170,8 @@ class SeededDropout(TorchFunctionMode):
         """With `lengths`, that of each token's text and of its place in it, ``(tokens,)``."""
         assert self._lengths is not None
         starts = self._lengths.cumsum(0) - self._lengths  # (texts,)
-        own = starts.repeat_interleave(self._lengths)  # (tokens,)
-        place = torch.arange(len(own), device=own.device) - own  # (tokens,)
+        start = starts.repeat_interleave(self._lengths)  # (tokens,)
+        place = torch.arange(len(start), device=start.device) - start  # (tokens,)
         return self._texts.repeat_interleave(self._lengths) + _hashed(place + (1 << 32))
 
     def _spread(self, mixed: Tensor, places: Sequence[int], before: int = 1) -> Tensor:

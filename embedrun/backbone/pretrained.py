@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _log = logging.getLogger("embedrun")
-_MOST_SAID = 500  # letters
+_LONGEST = 500  # letters
 _LEAST = 0.5  # tokens to rows: models have more rows, to be divisible by 128, a tenth at most
 
 
@@ -96,8 +96,8 @@ def readable(folder: Path, what: str) -> Iterator[None]:
     except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
         raise
     except Exception as fault:  # files from anywhere fail in any way
-        said = " ".join(clean(str(fault)).split()) or type(fault).__name__
-        raise DataError(f"{folder}: cannot be read as {what}: {said[:_MOST_SAID]}") from None
+        message = " ".join(clean(str(fault)).split()) or type(fault).__name__
+        raise DataError(f"{folder}: cannot be read as {what}: {message[:_LONGEST]}") from None
 
 
 def _load(
@@ -116,11 +116,11 @@ def _load(
     try:
         model, report = get(attn_implementation=attention)
     except ValueError as fault:
-        said = str(fault)
-        if attention == "flash_attention_2" and "lash" in said:
-            raise ConfigError(f"backbone.attention: {said.splitlines()[0]}; choose sdpa") from fault
+        message = str(fault)
+        if attention == "flash_attention_2" and "lash" in message:
+            raise ConfigError(f"backbone.attention: {message.splitlines()[0]}; choose sdpa") from fault
         # MPNet, DeBERTa and others have no sdpa; eager computes the same in more memory.
-        if attention != "sdpa" or "attn_implementation" not in said:
+        if attention != "sdpa" or "attn_implementation" not in message:
             raise
         _log.info("%s: no sdpa for this model, eager attention is used", folder)
         model, report = get(attn_implementation="eager")

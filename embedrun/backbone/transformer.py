@@ -179,25 +179,25 @@ _TABLES = ("position_embeddings", "wpe", "embed_positions")  # the second is GPT
 
 
 def longest_text(
-    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, asked: int | None, declared: int | None
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, limit: int | None, declared: int | None
 ) -> int:
     """Tokens of a text, special tokens included; longer texts are cut.
 
-    What is `asked` by the configuration wins; then what is `declared` by the model's own files, up to the
+    The configuration's `limit` wins; then what is `declared` by the model's own files, up to the
     model's positions; then the smallest of the limits of tokenizer and model.
     """
     positions = absolute_positions(model)
-    if asked is not None:
-        if positions is not None and asked > positions:
+    if limit is not None:
+        if positions is not None and limit > positions:
             raise ConfigError(
-                f"max_length: {asked} tokens asked for, and the model has {positions} positions"
+                f"max_length: {limit} tokens asked for, and the model has {positions} positions"
             )
-        return asked
+        return limit
     if declared is not None:
         return declared if positions is None else min(declared, positions)
     # The tokenizer's is an enormous number where it has no limit.
     limits = [positions, tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
-    return min(limit for limit in limits if limit is not None and limit > 0)
+    return min(tokens for tokens in limits if tokens is not None and tokens > 0)
 
 
 def absolute_positions(model: nn.Module) -> int | None:
@@ -321,7 +321,7 @@ class Backbone(nn.Module):
         # The same ids as from the call above in half of the time: that one makes masks and offsets, too.
         backend.enable_truncation(length, direction=self.words.truncation_side)
         backend.no_padding()
-        return [one.ids for one in backend.encode_batch_fast(texts)]
+        return [encoding.ids for encoding in backend.encode_batch_fast(texts)]
 
     def _prompted(self, texts: list[str], prompt: Prompt, length: int) -> list[list[int]]:
         before, after = prompt.before, prompt.after
@@ -384,7 +384,7 @@ class Backbone(nn.Module):
         overhead = _ONE_PASS if flat else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
         widths = np.maximum(lengths, pool.padded_to or 0)  # (texts,)
 
-        def one(index: np.ndarray) -> tuple[np.ndarray, Tensor]:
+        def encode(index: np.ndarray) -> tuple[np.ndarray, Tensor]:
             column = np.arange(widths[index].max())  # (width,)
             real = column < lengths[index, None]  # (group, width)
             place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)
@@ -400,7 +400,7 @@ class Backbone(nn.Module):
 
         passes = groups(widths, overhead=overhead, budget=budget, most=most)
         few = len(passes) < _PASSES_OF_A_THREAD * threads
-        yield from map(one, passes) if threads == 1 or few else _side_by_side(one, passes, threads)
+        yield from map(encode, passes) if threads == 1 or few else _side_by_side(encode, passes, threads)
 
     def _without_padding(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
         if self.attention != "sdpa":  # the user's wish
@@ -438,7 +438,7 @@ class Backbone(nn.Module):
 
 
 def _side_by_side(
-    one: Callable[[np.ndarray], tuple[np.ndarray, Tensor]], passes: list[np.ndarray], threads: int
+    encode: Callable[[np.ndarray], tuple[np.ndarray, Tensor]], passes: list[np.ndarray], threads: int
 ) -> Iterator[tuple[np.ndarray, Tensor]]:
     # Threads that share a pass instead wait for each other at every operation.
     def begin() -> None:
@@ -447,7 +447,7 @@ def _side_by_side(
 
     pool = ThreadPoolExecutor(threads, initializer=begin)
     try:
-        yield from pool.map(one, passes)
+        yield from pool.map(encode, passes)
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)

@@ -71,8 +71,8 @@ def spearman_draws(
     if np.isnan(left).any() or np.isnan(right).any():
         return np.full(draws, math.nan)
     groups = [np.unique(side, return_inverse=True)[1] for side in (left, right)]  # (rows,) each
-    found = [_spearman(places, *groups) for places in resamples(len(left), draws, seed)]
-    return np.concatenate(found)
+    correlations = [_spearman(places, *groups) for places in resamples(len(left), draws, seed)]
+    return np.concatenate(correlations)
 
 
 def _spearman(places: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -208,7 +208,7 @@ class Differences:
     ``(swaps,)``.
     """
 
-    found: float
+    value: float
     resampled: np.ndarray
     swapped: np.ndarray
     rows: int
@@ -217,9 +217,9 @@ class Differences:
         """The difference with its interval and p-value, (1 + draws as large) / (1 + draws)."""
         low, high = interval(self.resampled)
         # Negated, so that an undefined draw counts as one that is as large.
-        as_large = ~(np.abs(self.swapped) < abs(self.found) - _ROUNDING)  # (swaps,)
+        as_large = ~(np.abs(self.swapped) < abs(self.value) - _ROUNDING)  # (swaps,)
         p = (1 + int(as_large.sum())) / (1 + len(self.swapped))
-        return Comparison(self.found, low, high, p if self.found == self.found else float("nan"), self.rows)
+        return Comparison(self.value, low, high, p if self.value == self.value else float("nan"), self.rows)
 
 
 def differences(
@@ -252,8 +252,8 @@ def differences(
     if kind == "correlation":
         true = np.asarray(gold, dtype=float)  # (rows,)
         first, second = (spearman_draws(side, true, draws=draws, seed=rows_seed) for side in (left, right))
-        found, swapped = swapped_ranks(left, right, true, swaps, swaps_seed)
-        return Differences(100 * found, 100 * (second - first), 100 * swapped, len(left))
+        value, swapped = swapped_ranks(left, right, true, swaps, swaps_seed)
+        return Differences(100 * value, 100 * (second - first), 100 * swapped, len(left))
     if kind == "accuracy":
         left, right = left == np.asarray(gold), right == np.asarray(gold)
     gained = right.astype(int) - left.astype(int)  # (rows,): -1, 0 or 1
@@ -262,14 +262,14 @@ def differences(
     return Differences(100 * float(gained.mean()), 100 * resampled, 100 * swapped, len(left))
 
 
-def average(each: Sequence[Differences]) -> Differences:
+def average(parts: Sequence[Differences]) -> Differences:
     """The difference of the unweighted averages over several data sets, whose rows are drawn independently.
 
     Each is of one data set, with equally many draws and a seed of its own.
     """
     return Differences(
-        float(np.mean([one.found for one in each])),
-        np.mean([one.resampled for one in each], axis=0),  # (draws,)
-        np.mean([one.swapped for one in each], axis=0),  # (swaps,)
-        sum(one.rows for one in each),
+        float(np.mean([part.value for part in parts])),
+        np.mean([part.resampled for part in parts], axis=0),  # (draws,)
+        np.mean([part.swapped for part in parts], axis=0),  # (swaps,)
+        sum(part.rows for part in parts),
     )

@@ -383,12 +383,12 @@ def _metrics(scores: Mapping[str, Sequence[Plain]]) -> dict[str, dict[str, dict[
     """
     return {
         split: {
-            one["hf_subset"]: {
+            subset["hf_subset"]: {
                 name: float(value) if math.isfinite(value) else None
-                for name, value in one.items()
+                for name, value in subset.items()
                 if isinstance(value, numbers.Real) and not name.startswith("nauc_")
             }
-            for one in subsets
+            for subset in subsets
         }
         for split, subsets in scores.items()
     }
@@ -480,14 +480,14 @@ class Mteb:
         """
         if problems := self.problems():
             raise DataError(problems)
-        found = {name: part.score(rows, encode) for name, part in self.parts().items()}
-        return joined(found, self.total(found))
+        parts = {name: task.score(rows, encode) for name, task in self.parts().items()}
+        return joined(parts, self.total(parts))
 
-    def total(self, found: Mapping[str, Scores]) -> Scores:
+    def total(self, parts: Mapping[str, Scores]) -> Scores:
         """The averages of a benchmark, what decided all scores, and the main score."""
         scores = {}
         if self.benchmark:
-            of_task = {name: scored.scores[scored.main] for name, scored in found.items()}
+            of_task = {name: scored.scores[scored.main] for name, scored in parts.items()}
             scores = averages(of_task, {choice.name: choice.category for choice in self._choices})
         main = "mteb/avg/score" if scores else self._choices[0].key
         return Scores(scores, main, notes={"benchmark": self.benchmark, "prompts": self.prompts})

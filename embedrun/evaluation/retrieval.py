@@ -44,7 +44,7 @@ def member_ranks(
     # A matrix product may round the same sum differently in another column, which would break a tie.
     distinct, column = np.unique(vectors, axis=0, return_inverse=True)  # (distinct, dim) and (texts,)
     group, queries = np.asarray(group), np.asarray(queries, dtype=np.int64)  # (texts,) and (queries,)
-    found: list[np.ndarray] = []
+    ranks: list[np.ndarray] = []
     step = max(1, _BLOCK // max(1, len(vectors)))
     for start in range(0, len(queries), step):
         block = queries[start : start + step]  # (some queries,)
@@ -52,10 +52,10 @@ def member_ranks(
         for query, row in zip(block, products, strict=True):
             members = np.flatnonzero(group == group[query])  # (members,)
             before = [(row > row[place]).sum() + (row[:place] == row[place]).sum() for place in members]
-            found.append(1 + np.array(before, dtype=np.int64))
+            ranks.append(1 + np.array(before, dtype=np.int64))
         if progress is not None:
-            progress(len(found), len(queries))
-    return found
+            progress(len(ranks), len(queries))
+    return ranks
 
 
 def strict(ranks: np.ndarray) -> bool:
@@ -146,7 +146,7 @@ class Retrieval:
         """One task for each set."""
         return {name: with_only(self, sets=[name]) for name in self.sets}
 
-    def total(self, found: Mapping[str, Scores]) -> Scores:
+    def total(self, parts: Mapping[str, Scores]) -> Scores:
         """The main score: the strict accuracy of the first set. There is no average."""
         return Scores({}, f"{self._suite}/{self.sets[0]}/strict_accuracy")
 
@@ -157,8 +157,8 @@ class Retrieval:
         in the split, from 0); there are none where the scores are undefined. `rows` are texts with a `group`
         of two or more. `progress` is called with the queries of a set that are done and all of them.
         """
-        found = {name: self._set(name, rows[name], encode, progress) for name in self.sets}
-        return joined(found, self.total(found))
+        parts = {name: self._set(name, rows[name], encode, progress) for name in self.sets}
+        return joined(parts, self.total(parts))
 
     def _set(self, name: str, rows: Rows, encode: Encode, progress: Progress | None) -> Scores:
         vectors = encode(list(rows.texts["text"]))  # (captions, dim)
@@ -171,20 +171,20 @@ class Retrieval:
         queries = np.unique(group, return_index=True)[1]  # (images,): the first caption of each
         table = comparable(vectors.numpy(), self.similarity)  # (captions, dim)
         ranks = member_ranks(table, group, queries, progress)
-        others = [ranks_of_others(own, 0) for own in ranks]  # the query is the first of its group
-        first = np.array([own.min() for own in others])  # (images,)
-        correct = np.array([strict(own) for own in ranks], dtype=np.int64)  # (images,)
+        others = [ranks_of_others(members, 0) for members in ranks]  # the query is the first of its group
+        first = np.array([other.min() for other in others])  # (images,)
+        correct = np.array([strict(members) for members in ranks], dtype=np.int64)  # (images,)
         values: dict[str, np.ndarray] = {"strict_accuracy": correct}
         for k in self.recall_at:
-            values[f"recall_at_{k}"] = np.array([(own <= k).mean() for own in others])  # (images,)
+            values[f"recall_at_{k}"] = np.array([(other <= k).mean() for other in others])  # (images,)
         values["mrr"] = 1 / first  # (images,)
         intervals = {}
-        for metric, own in values.items():
-            low, high = interval(mean_draws(own))
+        for metric, column in values.items():
+            low, high = interval(mean_draws(column))
             intervals[f"{prefix}/{metric}"] = (100 * low, 100 * high)
         columns = {"correct": correct.tolist(), "rank": first.tolist(), "query": queries.tolist()}
         return Scores(
-            scores={f"{prefix}/{metric}": 100 * float(own.mean()) for metric, own in values.items()},
+            scores={f"{prefix}/{metric}": 100 * float(column.mean()) for metric, column in values.items()},
             main=f"{prefix}/strict_accuracy",
             predictions={f"{self._suite}_{name}": columns},
             intervals=intervals,

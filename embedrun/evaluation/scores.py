@@ -107,10 +107,10 @@ def add_clean(
     one that scores every row by itself; `whole` is what it found on all rows. `rows` and `clean` are by the
     task's own names for its sources; `clean` is true where a row is clean, bool, ``(rows,)`` each.
     """
-    part = task.score({key: own.part(np.flatnonzero(clean[key])) for key, own in rows.items()}, encode).scores
+    part = task.score({key: split.part(np.flatnonzero(clean[key])) for key, split in rows.items()}, encode)
     both: dict[str, float] = {}
     for key, value in whole.scores.items():
-        both |= {key: value, key + SUFFIX: part.get(key, math.nan)}
+        both |= {key: value, key + SUFFIX: part.scores.get(key, math.nan)}
     return replace(whole, scores=both)
 
 
@@ -119,50 +119,50 @@ def pieces(task: Task) -> Mapping[str, Task]:
     return getattr(task, "parts", lambda: {"whole": task})()
 
 
-def whole(task: Task, found: Mapping[str, Scores]) -> Scores:
+def whole(task: Task, parts: Mapping[str, Scores]) -> Scores:
     """What a task found, from what all its :func:`pieces` found, in their order."""
     averages_of = getattr(task, "total", None)
     if averages_of is None:
-        (only,) = found.values()
+        (only,) = parts.values()
         return only
-    total = averages_of({name: _only(own, clean=False) for name, own in found.items()})
-    kept = {name: _only(own, clean=True) for name, own in found.items()}
-    if any(own.scores for own in kept.values()):
+    total = averages_of({name: _only(part, clean=False) for name, part in parts.items()})
+    kept = {name: _only(part, clean=True) for name, part in parts.items()}
+    if any(part.scores for part in kept.values()):
         averages = averages_of(kept).scores
         total = replace(total, scores=total.scores | {key + SUFFIX: averages[key] for key in averages})
-    return joined(found, total)
+    return joined(parts, total)
 
 
-def joined(found: Mapping[str, Scores], total: Scores) -> Scores:
+def joined(parts: Mapping[str, Scores], total: Scores) -> Scores:
     """The scores of every piece followed by those over all of them, whose main score stands for the task."""
-    every = [*found.values(), total]
+    every = [*parts.values(), total]
     notes: dict[str, Any] = {}
-    for one in every:
-        for name, value in one.notes.items():
+    for piece in every:
+        for name, value in piece.notes.items():
             both = isinstance(value, dict) and isinstance(notes.get(name), dict)
             notes[name] = {**notes[name], **value} if both else value
     return Scores(
-        scores={key: value for one in every for key, value in one.scores.items()},
+        scores={key: value for piece in every for key, value in piece.scores.items()},
         main=total.main,
-        predictions={name: columns for one in every for name, columns in one.predictions.items()},
-        intervals={key: ends for one in every for key, ends in one.intervals.items()},
+        predictions={name: columns for piece in every for name, columns in piece.predictions.items()},
+        intervals={key: ends for piece in every for key, ends in piece.intervals.items()},
         shown=_shown(every),
         notes=notes,
     )
 
 
 def _shown(every: list[Scores]) -> tuple[str, ...]:
-    if not any(one.shown for one in every):
+    if not any(piece.shown for piece in every):
         return ()
-    return tuple(key for one in every for key in (one.shown or one.scores))
+    return tuple(key for piece in every for key in (piece.shown or piece.scores))
 
 
-def _only(found: Scores, *, clean: bool) -> Scores:
-    chosen = {key: value for key, value in found.scores.items() if key.endswith(SUFFIX) == clean}
+def _only(piece: Scores, *, clean: bool) -> Scores:
+    chosen = {key: value for key, value in piece.scores.items() if key.endswith(SUFFIX) == clean}
     if not clean:
-        return replace(found, scores=chosen)
+        return replace(piece, scores=chosen)
     return replace(
-        found, scores={key.removesuffix(SUFFIX): value for key, value in chosen.items()}, predictions={}
+        piece, scores={key.removesuffix(SUFFIX): value for key, value in chosen.items()}, predictions={}
     )
 
 
@@ -208,24 +208,24 @@ def score_all(
         for part, piece in pieces(task).items()
         if part not in before[name]
     ]
-    own = {(name, part): {key: rows[name][key] for key in piece.sources()} for name, part, piece in waiting}
-    sentences = (text for splits in own.values() for split in splits.values() for text in split.sentences())
+    given = {(name, part): {key: rows[name][key] for key in piece.sources()} for name, part, piece in waiting}
+    sentences = (text for splits in given.values() for split in splits.values() for text in split.sentences())
     vectors = _looked_up(sentences, encode)
 
     def scaled(texts: list[str]) -> Tensor:
         return vectors(texts) if scale is None else scale(vectors(texts))  # (texts, dim)
 
     for name, part, piece in waiting:
-        given = own[name, part]
+        inputs = given[name, part]
         look_up = vectors if getattr(piece, "unscaled", False) else scaled
         with nullcontext() if watch is None else watch(f"{name} {part}") as progress:
-            found = piece.score(given, look_up, progress)
+            scores = piece.score(inputs, look_up, progress)
         if clean and name in clean:
-            masks = {key: clean[name][key] for key in given}
-            found = add_clean(found, piece, given, masks, look_up)
-        before[name][part] = found
+            masks = {key: clean[name][key] for key in inputs}
+            scores = add_clean(scores, piece, inputs, masks, look_up)
+        before[name][part] = scores
         if keep is not None:
-            keep(name, part, found)
+            keep(name, part, scores)
     return {
         name: whole(task, {part: before[name][part] for part in pieces(task)}) for name, task in tasks.items()
     }

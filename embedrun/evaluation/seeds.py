@@ -32,9 +32,9 @@ class Spread:
 def listed(seeds: Sequence[int]) -> str:
     """`1, 2, 5`; six and more that follow each other are `1 to 6`."""
     parts = []
-    for _, own in groupby(enumerate(seeds), lambda one: one[1] - one[0]):
-        found = [str(seed) for _, seed in own]
-        parts += [f"{found[0]} to {found[-1]}"] if len(found) > 5 else found
+    for _, group in groupby(enumerate(seeds), lambda pair: pair[1] - pair[0]):
+        words = [str(seed) for _, seed in group]
+        parts += [f"{words[0]} to {words[-1]}"] if len(words) > 5 else words
     return ", ".join(parts)
 
 
@@ -95,13 +95,13 @@ def compared(a: Mapping[_Seed, float], b: Mapping[_Seed, float]) -> OverSeeds:
     if min(len(left), len(right)) < 2:
         return OverSeeds(difference, None, None, None, paired)
     if paired:
-        each = [after - before for before, after in zip(left, right, strict=True)]
-        error, freedom = statistics.stdev(each) / math.sqrt(len(each)), len(each) - 1.0
+        gains = [after - before for before, after in zip(left, right, strict=True)]
+        error, freedom = statistics.stdev(gains) / math.sqrt(len(gains)), len(gains) - 1.0
     else:
-        own = [statistics.variance(side) / len(side) for side in (left, right)]
-        error = math.sqrt(sum(own))
-        below = sum(part**2 / (len(side) - 1) for part, side in zip(own, (left, right), strict=True))
-        freedom = sum(own) ** 2 / below if below else math.inf
+        variances = [statistics.variance(side) / len(side) for side in (left, right)]
+        error = math.sqrt(sum(variances))
+        below = sum(part**2 / (len(side) - 1) for part, side in zip(variances, (left, right), strict=True))
+        freedom = sum(variances) ** 2 / below if below else math.inf
     if not error:  # no seed changes anything, as where nothing is trained
         return OverSeeds(difference, difference, difference, None, paired)
     from scipy.stats import t  # here, because it takes most of a second to import

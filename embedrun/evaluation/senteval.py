@@ -111,10 +111,10 @@ class Senteval:
         `rows` are texts or pairs with a `category`. `progress` is called with the classifiers of a task that
         are trained and all of them.
         """
-        found = {task: self._task(task, rows, encode, progress) for task in self.tasks}
-        return joined(found, self.total(found))
+        parts = {task: self._task(task, rows, encode, progress) for task in self.tasks}
+        return joined(parts, self.total(parts))
 
-    def total(self, found: Mapping[str, Scores]) -> Scores:
+    def total(self, parts: Mapping[str, Scores]) -> Scores:
         """The average over the seven tasks, if they are all there, and the main score.
 
         The interval of the average needs the predictions.
@@ -122,17 +122,17 @@ class Senteval:
         if set(self.tasks) != set(TASKS):
             return Scores({}, f"senteval/{self.tasks[0]}/{self._metric}")
         main = f"senteval/avg/{self._metric}"
-        each = [
-            float(np.mean([found[task].scores[f"senteval/{task}/{metric}"] for task in TASKS]))
+        values = [
+            float(np.mean([parts[task].scores[f"senteval/{task}/{metric}"] for task in TASKS]))
             for metric in self._by_seed()
         ]
-        columns = {task: found[task].predictions.get(self._file(task), {}) for task in TASKS}
+        files = {task: parts[task].predictions.get(self._file(task), {}) for task in TASKS}
         intervals = {}
-        if len(self.seeds) == 1 and all(columns.values()):
-            draws = [_draws(task, np.equal(own["gold"], own["predicted"])) for task, own in columns.items()]
+        if len(self.seeds) == 1 and all(files.values()):
+            draws = [_draws(task, np.equal(file["gold"], file["predicted"])) for task, file in files.items()]
             intervals[main] = interval(np.mean(draws, axis=0))
         return Scores(
-            self._summary("senteval/avg", each), main, intervals=intervals, shown=self._shown("avg")
+            self._summary("senteval/avg", values), main, intervals=intervals, shown=self._shown("avg")
         )
 
     def _task(
@@ -177,11 +177,11 @@ class Senteval:
         scores[f"senteval_dev/{task}/{self._metric}"] = float(np.mean(dev))
         return scores
 
-    def _summary(self, prefix: str, each: list[float]) -> dict[str, float]:
-        scores = {f"{prefix}/{self._metric}": float(np.mean(each))}
-        if len(each) > 1:
-            scores[f"{prefix}/{self._metric}_std"] = float(np.std(each, ddof=1))
-            scores |= {f"{prefix}/{name}": value for name, value in zip(self._by_seed(), each, strict=True)}
+    def _summary(self, prefix: str, values: list[float]) -> dict[str, float]:
+        scores = {f"{prefix}/{self._metric}": float(np.mean(values))}
+        if len(values) > 1:
+            scores[f"{prefix}/{self._metric}_std"] = float(np.std(values, ddof=1))
+            scores |= {f"{prefix}/{name}": value for name, value in zip(self._by_seed(), values, strict=True)}
         return scores
 
     def _file(self, task: str) -> str:

@@ -33,9 +33,9 @@ def aggregate(
     correlation = METRICS[metric]
     if how == "all" or not subset:
         return 100 * correlation(predicted, gold)
-    each = by_subset(predicted, gold, subset, metric)
-    weights = [list(subset).count(name) if how == "wmean" else 1 for name in each]
-    return sum(weight * value for weight, value in zip(weights, each.values(), strict=True)) / sum(weights)
+    values = by_subset(predicted, gold, subset, metric)
+    weights = [list(subset).count(name) if how == "wmean" else 1 for name in values]
+    return sum(weight * value for weight, value in zip(weights, values.values(), strict=True)) / sum(weights)
 
 
 def by_subset(
@@ -107,10 +107,10 @@ class Sts:
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Scores and per-pair predictions; `rows` is by set. `progress` is not called; this takes no time."""
-        found = {name: self._set(name, rows[name], encode) for name in self.sets}
-        return joined(found, self.total(found))
+        parts = {name: self._set(name, rows[name], encode) for name in self.sets}
+        return joined(parts, self.total(parts))
 
-    def total(self, found: Mapping[str, Scores]) -> Scores:
+    def total(self, parts: Mapping[str, Scores]) -> Scores:
         """The averages over the seven sets, if they are all there, and the main score.
 
         The interval of the average needs the predictions.
@@ -120,13 +120,13 @@ class Sts:
             return Scores({}, f"sts/{self.sets[0]}/{names[0]}")
         scores = {}
         for metric in names:
-            each = [found[name].scores[f"sts/{name}/{metric}"] for name in SETS]
-            scores[f"sts/avg/{metric}"] = math.fsum(each) / len(each)
+            values = [parts[name].scores[f"sts/{name}/{metric}"] for name in SETS]
+            scores[f"sts/avg/{metric}"] = math.fsum(values) / len(values)
         main = f"sts/avg/{names[0]}"
-        columns = {name: one.predictions.get(name, {}) for name, one in found.items()}
+        predictions = {name: part.predictions.get(name, {}) for name, part in parts.items()}
         intervals = {}
-        if self._has_interval() and all(own and own["gold"] for own in columns.values()):
-            draws = [self._draws(name, own) for name, own in columns.items()]
+        if self._has_interval() and all(columns and columns["gold"] for columns in predictions.values()):
+            draws = [self._draws(name, columns) for name, columns in predictions.items()]
             intervals["sts/avg/spearman"] = interval(np.mean(draws, axis=0))
         return Scores(scores, main, intervals=intervals, shown=(main,))
 
@@ -141,8 +141,8 @@ class Sts:
         }
         if self.subsets:
             for metric in self.metrics:
-                each = by_subset(predicted, gold, pairs.subset, metric)
-                scores |= {f"sts/{name}.{part}/{metric}": value for part, value in each.items()}
+                values = by_subset(predicted, gold, pairs.subset, metric)
+                scores |= {f"sts/{name}.{part}/{metric}": value for part, value in values.items()}
         columns = {"gold": gold.tolist(), "score": predicted.tolist()}
         if pairs.subset:
             columns["subset"] = list(pairs.subset)

@@ -114,7 +114,7 @@ def complex_angle(left: Tensor, right: Tensor, delta: Delta) -> Tensor:
         return turned_cosine(left, right).abs()
     unit_left, unit_right = normalize(left), normalize(right)  # each (pairs, dim)
     z, w = (
-        torch.stack(one.chunk(2, dim=1), dim=-1) for one in (unit_left, unit_right)
+        torch.stack(unit.chunk(2, dim=1), dim=-1) for unit in (unit_left, unit_right)
     )  # (pairs, dim / 2, 2)
     return _phase_difference(z, w).mean(dim=-1)
 

@@ -66,15 +66,15 @@ class Arccon(nn.Module):
             text: first vector of each sentence, ``(rows, dim)``; need not be unit length.
             text_again: second vector of each sentence, ``(rows, dim)``.
         """
-        own, others = self._similarities(text, text_again)
-        logits = torch.cat((own[:, None], others), dim=1) / self.temperature  # (rows, 1 + candidates)
-        return cross_entropy(logits, torch.zeros(len(own), dtype=torch.int64, device=own.device))
+        positive, others = self._similarities(text, text_again)
+        logits = torch.cat((positive[:, None], others), dim=1) / self.temperature  # (rows, 1 + candidates)
+        return cross_entropy(logits, torch.zeros(len(positive), dtype=torch.int64, device=positive.device))
 
     def comparisons(self, text: Tensor, text_again: Tensor) -> tuple[Tensor, Tensor]:
         """Shares of active and of violated comparisons with a negative, among the first rows."""
-        own, others = self._similarities(text[:WATCHED], text_again[:WATCHED])
+        positive, others = self._similarities(text[:WATCHED], text_again[:WATCHED])
         active = others > -torch.inf  # (rows, candidates)
-        violated = (others > own[:, None]).sum() / active.sum().clamp(min=1)
+        violated = (others > positive[:, None]).sum() / active.sum().clamp(min=1)
         return active.any(dim=1).float().mean(), violated
 
     def compared(self, rows: int, views: Collection[str]) -> str:
@@ -89,8 +89,8 @@ class Arccon(nn.Module):
 
     def _similarities(self, text: Tensor, text_again: Tensor) -> tuple[Tensor, Tensor]:
         """Similarity to the positive, margin included, ``(rows,)``, and to each candidate; -inf for none."""
-        own = torch.cos(angle(text, text_again) + math.radians(self.margin))  # (rows,)
+        positive = torch.cos(angle(text, text_again) + math.radians(self.margin))  # (rows,)
         views = {"first": [text], "second": [text_again], "both": [text_again, text]}[self.negatives]
         itself = torch.eye(len(text), dtype=torch.bool, device=text.device)
         others = [cosines(text, view).masked_fill(itself, -torch.inf) for view in views]  # (rows, rows) each
-        return own, torch.cat(others, dim=1)
+        return positive, torch.cat(others, dim=1)

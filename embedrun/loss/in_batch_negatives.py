@@ -119,7 +119,7 @@ class InBatchNegatives(nn.Module):
         Among the first rows.
         """
         left, right, positive = left[:WATCHED], right[:WATCHED], self._positive(score, label)[:WATCHED]
-        identities = (None if one is None else one[:WATCHED] for one in (left_identity, right_identity))
+        identities = (None if ids is None else ids[:WATCHED] for ids in (left_identity, right_identity))
         target, excluded = self._targets(positive, *identities)
         similarities = self._similarities(left, right)  # (rows, candidates)
         farthest = similarities.masked_fill(target == 0, torch.inf).amin(dim=1)  # (rows,); inf without target

@@ -63,11 +63,11 @@ class Infonce(nn.Module):
             hard_negatives: how many of them each row has, the first ones, int64, ``(rows,)``; None: all.
             negatives: its hard negatives where it has several, ``(rows, dim)`` each.
         """
-        own = torch.arange(len(left), device=left.device)  # (rows,)
+        target = torch.arange(len(left), device=left.device)  # (rows,)
         hard = _given(negative, *negatives.values())
         logits = self._similarities(left, right, *hard) / self.temperature  # (rows, candidates)
         there = _there(len(left), len(hard), hard_negatives)  # (candidates,)
-        return cross_entropy(logits if there is None else logits.masked_fill(~there, -torch.inf), own)
+        return cross_entropy(logits if there is None else logits.masked_fill(~there, -torch.inf), target)
 
     def comparisons(
         self,

@@ -46,20 +46,20 @@ class Mix(nn.Module):
     ) -> None:
         super().__init__()
         self.weights: dict[str, float] = {}
-        self.asked: dict[str, Needs] = {}
+        self.needs: dict[str, Needs] = {}
         self.ways: dict[str, dict[str, Pass]] = {}
         modules: dict[str, nn.Module] = {}
         for key, options in terms.items():
-            own = dict(options)
-            name, weight, views = own.pop("name", key), own.pop("weight", 1.0), own.pop("views", None)
+            rest = dict(options)
+            name, weight, views = rest.pop("name", key), rest.pop("weight", 1.0), rest.pop("views", None)
             if not 0 <= weight < math.inf:
                 raise ValueError(f"Mix: weight of {key} must be >= 0 and finite, got {weight}")
             if weight > 0:
                 cls = family.find("loss", name)
                 self.weights[key] = weight
-                modules[key] = cls(**own, **given(cls, {"dim": dim, "teacher_dims": teacher_dims}))
+                modules[key] = cls(**rest, **given(cls, {"dim": dim, "teacher_dims": teacher_dims}))
                 # Once: reading a signature takes as long as a small sum.
-                self.asked[key] = needs(modules[key])
+                self.needs[key] = needs(modules[key])
                 self.ways[key] = with_negatives(modules[key], passes(modules[key], views), negatives)
         if not modules:
             raise ValueError("Mix: no term has a weight above 0; give at least one term")
@@ -101,7 +101,7 @@ class Mix(nn.Module):
             if value.requires_grad:  # else a constant, as of a term that has nothing to compare
                 weighted = self.weights[key] * value
                 gradients = torch.autograd.grad(weighted, leaves, retain_graph=True, allow_unused=True)
-            norms[key] = nn.utils.get_total_norm([one for one in gradients if one is not None])
+            norms[key] = nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None])
         whole = reduce(add, norms.values()).clamp(min=1e-30)
         return {f"gradient_share/{key}": norm / whole for key, norm in norms.items()}
 
@@ -114,26 +114,26 @@ class Mix(nn.Module):
         the share of the active ones that are in the wrong order, a margin included. In a large batch only the
         first 512 rows are looked at. Both arguments are those of `forward`.
         """
-        found: dict[str, Tensor] = {}
+        shares: dict[str, Tensor] = {}
         with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             for key, term in self.terms.items():
                 if (comparisons := getattr(term, "comparisons", None)) is None:
                     continue
                 active, violated = comparisons(**self._inputs(key, wide, targets))
-                found |= {f"active/{key}": active, f"violated/{key}": violated}
-        return found
+                shares |= {f"active/{key}": active, f"violated/{key}": violated}
+        return shares
 
     def _inputs(
         self, key: str, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
         """The arguments of one term: all that it needs, and the optional inputs that are there."""
-        asked, ways = self.asked[key], self.ways[key]
+        needed, ways = self.needs[key], self.ways[key]
         there = {name: embeddings[way.key] for name, way in ways.items() if way.key in embeddings}
-        _require(key, "view", {name: ways[name].key for name in asked.views}, embeddings)
-        wanted = {name: source(name, ways) for name in asked.targets}
+        _require(key, "view", {name: ways[name].key for name in needed.views}, embeddings)
+        wanted = {name: source(name, ways) for name in needed.targets}
         _require(key, "target", wanted, targets)
-        optional = {name: source(name, ways) for name in asked.optional_targets}
+        optional = {name: source(name, ways) for name in needed.optional_targets}
         both = wanted | {name: there for name, there in optional.items() if there in targets}
         return there | {name: targets[target] for name, target in both.items()}
 

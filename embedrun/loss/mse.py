@@ -75,8 +75,8 @@ class Mse(nn.Module):
             assert right_teacher is not None
             require_shape("Mse", "left_teacher", left_teacher, len(left), None, None)
             require_shape("Mse", "right_teacher", right_teacher, *left_teacher.shape)
-            each = (normalize(left_teacher) * normalize(right_teacher)).sum(dim=-1)  # (pairs, teachers)
-            wanted = each.mean(dim=1)  # (pairs,)
+            cosines = (normalize(left_teacher) * normalize(right_teacher)).sum(dim=-1)  # (pairs, teachers)
+            wanted = cosines.mean(dim=1)  # (pairs,)
         require_shape("Mse", "score", wanted, len(left))
         similarity = cosine(left, right)  # (pairs,)
         return (similarity - wanted.to(similarity.dtype)).square().mean()

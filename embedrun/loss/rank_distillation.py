@@ -85,11 +85,11 @@ class RankDistillation(nn.Module):
         for name, vectors in (("left_teacher", left_teacher), ("right_teacher", right_teacher)):
             require_shape("RankDistillation", name, vectors, len(left), len(self.weights), None)
         student = cosines(left, right) / self.temperature  # (rows, rows)
-        each = [
+        terms = [
             weight * cosines(left_teacher[:, place], right_teacher[:, place])
             for place, weight in enumerate(self.weights)
         ]  # (rows, rows) each
-        teacher = (torch.stack(each).sum(dim=0) / self.teacher_temperature).to(student.dtype)  # (rows, rows)
+        teacher = (torch.stack(terms).sum(dim=0) / self.teacher_temperature).to(student.dtype)  # (rows, rows)
         return _listnet(student, teacher) if self.method == "listnet" else _listmle(student, teacher)
 
     def compared(self, rows: int, views: Collection[str]) -> str:

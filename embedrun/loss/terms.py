@@ -78,7 +78,7 @@ def idle(term: Term, rows: int, there: Mapping[str, Tensor | bool]) -> str | Non
         rows: of a batch.
         there: targets of all training rows as far as they are read, and True for each view.
     """
-    return None if (method := getattr(term, "idle", None)) is None else method(rows, **_asked(method, there))
+    return None if (method := getattr(term, "idle", None)) is None else method(rows, **_args(method, there))
 
 
 def positives(term: Term, columns: Mapping[str, Tensor]) -> Positives | None:
@@ -88,10 +88,10 @@ def positives(term: Term, columns: Mapping[str, Tensor]) -> Positives | None:
         term: any.
         columns: targets of all training rows.
     """
-    return None if (method := getattr(term, "positives", None)) is None else method(**_asked(method, columns))
+    return None if (method := getattr(term, "positives", None)) is None else method(**_args(method, columns))
 
 
-def _asked(method: object, there: Mapping[str, T]) -> dict[str, T]:
+def _args(method: object, there: Mapping[str, T]) -> dict[str, T]:
     parameters = inspect.signature(method).parameters  # type: ignore[arg-type]
     return {name: value for name, value in there.items() if name in parameters}
 
@@ -114,9 +114,9 @@ def needs(term: AnyTerm) -> Needs:
     Parameters with the default None are optional, unless the term names them in `requires`: options can
     make a parameter necessary.
     """
-    parameters = {name: one for name, one in parameters_of(term, "forward").items() if not _several(one)}
+    parameters = {name: arg for name, arg in parameters_of(term, "forward").items() if not _several(arg)}
     required = getattr(term, "requires", ())
-    optional = [name for name, one in parameters.items() if one.default is None and name not in required]
+    optional = [name for name, arg in parameters.items() if arg.default is None and name not in required]
     wanted = [name for name in parameters if name not in optional]
     return Needs(
         views=[name for name in wanted if name in VIEWS],
@@ -152,25 +152,25 @@ def passes(term: AnyTerm, changes: Mapping[str, object] | None = None) -> dict[s
     Raises:
         ValueError: with every fault of `changes`, one a line.
     """
-    changes, asked, usual = changes or {}, needs(term), getattr(term, "passes", {})
-    names = (*asked.views, *asked.optional_views)
+    changes, needed, usual = changes or {}, needs(term), getattr(term, "passes", {})
+    names = (*needed.views, *needed.optional_views)
     problems = [
         f"views: no view {name!r} (it has: {', '.join(names)})" for name in changes if name not in names
     ]
     ways: dict[str, Pass] = {}
     for name in names:
         change = changes.get(name, {})
-        if change is None and name in asked.optional_views:
+        if change is None and name in needed.optional_views:
             continue
         try:
             ways[name] = _changed(usual.get(name, Pass(name)), change)
         except ValueError as fault:
             problems += [f"views.{name}{problem}" for problem in str(fault).splitlines()]
     problems += [
-        f"views: {one} and {other} are one pass of {ways[one].view}, so their vectors are equal; give one "
+        f"views: {name} and {other} are one pass of {ways[name].view}, so their vectors are equal; give one "
         "of them another view or draw"
-        for one, other in combinations(ways, 2)
-        if ways[one] == ways[other]
+        for name, other in combinations(ways, 2)
+        if ways[name] == ways[other]
     ]
     if problems:
         raise ValueError("\n".join(problems))
@@ -206,15 +206,15 @@ def with_negatives(term: AnyTerm, ways: Mapping[str, Pass], count: int) -> dict[
     if not count or usual is None or usual.view != "negative":
         return dict(ways)
     names = (f"negative_{number}" for number in range(1, count + 1))
-    each = {name: replace(usual, view=name) for name in names}
+    numbered = {name: replace(usual, view=name) for name in names}
     if any(map(_several, parameters_of(term, "forward").values())):
-        return {name: way for name, way in ways.items() if name != "negative"} | each
+        return {name: way for name, way in ways.items() if name != "negative"} | numbered
     if count > 1:
         raise ValueError(
             f"takes one hard negative of a row, and the rows have {count}; choose one with "
             "views={negative: negative_1}, or choose a loss that takes several (loss=simcse_supervised)"
         )
-    return {**ways, "negative": each["negative_1"]}
+    return {**ways, "negative": numbered["negative_1"]}
 
 
 def used(ways: Mapping[str, Pass], views: Container[str]) -> dict[str, Pass]:

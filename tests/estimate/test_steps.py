@@ -11,7 +11,7 @@ from embedrun import estimate
 from embedrun.backbone.shape import Shape, size_of
 from embedrun.config import AdapterConfig, BackboneConfig, TrainingConfig
 from embedrun.dataset.toy import Toy
-from embedrun.estimate import Batches, RowTokens, at_a_time, batches, own_rows, row_tokens
+from embedrun.estimate import Batches, RowTokens, at_a_time, batches, row_tokens, rows_per_process
 from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
 
@@ -59,7 +59,7 @@ def test_a_budget_of_tokens_says_about_how_many_rows_a_batch_has():
 
 
 def test_processes_share_a_batch_and_encode_their_share_in_parts():
-    assert own_rows(configured(processes=3), 8) == 3
+    assert rows_per_process(configured(processes=3), 8) == 3
     assert at_a_time(configured(processes=3), 8) == 3
     assert at_a_time(configured(processes=3, micro_batch_size=2), 8) == 2
 

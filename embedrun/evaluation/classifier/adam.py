@@ -160,8 +160,8 @@ def _add(sums, x, w):
 
 
 @njit(**_options)
-def products(features, batch, less, found):
-    """Logits of a minibatch minus those of class 0, into `found`, ``(outputs, 64)``."""
+def products(features, batch, less, logits):
+    """Logits of a minibatch minus those of class 0, into `logits`, ``(outputs, 64)``."""
     width = features.shape[1]
     for o in range(0, len(less), 4):
         w0, w1, w2, w3 = less[o], less[o + 1], less[o + 2], less[o + 3]  # (width + 16,) each
@@ -172,52 +172,52 @@ def products(features, batch, less, found):
             for i in range(width):
                 w = (w0[i], w1[i], w2[i], w3[i])
                 a, b, c, d = _add(a, x0[i], w), _add(b, x1[i], w), _add(c, x2[i], w), _add(d, x3[i], w)
-            found[o, r], found[o + 1, r], found[o + 2, r], found[o + 3, r] = a
-            found[o, r + 1], found[o + 1, r + 1], found[o + 2, r + 1], found[o + 3, r + 1] = b
-            found[o, r + 2], found[o + 1, r + 2], found[o + 2, r + 2], found[o + 3, r + 2] = c
-            found[o, r + 3], found[o + 1, r + 3], found[o + 2, r + 3], found[o + 3, r + 3] = d
+            logits[o, r], logits[o + 1, r], logits[o + 2, r], logits[o + 3, r] = a
+            logits[o, r + 1], logits[o + 1, r + 1], logits[o + 2, r + 1], logits[o + 3, r + 1] = b
+            logits[o, r + 2], logits[o + 1, r + 2], logits[o + 2, r + 2], logits[o + 3, r + 2] = c
+            logits[o, r + 3], logits[o + 1, r + 3], logits[o + 2, r + 3], logits[o + 3, r + 3] = d
 
 
 @njit(**_options)
-def residuals(found, gold, size, classifiers, others, peak, total):
+def residuals(values, gold, size, classifiers, others, peak, total):
     """From logits to the residuals that weight each row in the gradient of the mean cross-entropy, in place.
 
-    `found`, ``(outputs, 64)``, has logits minus those of class 0; then probability, minus 1 where it is the
+    `values`, ``(outputs, 64)``, has logits minus those of class 0; then probability, minus 1 where it is the
     gold class, over the number of rows, `size`; 0 beyond them. `peak` and `total`, ``(64,)``, are scratch.
     """
-    share, rows = float32(1 / size), found.shape[1]
+    share, rows = float32(1 / size), values.shape[1]
     for first in range(0, classifiers * others, others):
         for r in range(rows):
             peak[r] = 0  # the logit of class 0
         for o in range(first, first + others):
-            own = found[o]  # (64,)
+            output = values[o]  # (64,)
             for r in range(rows):
-                peak[r] = max(peak[r], own[r])
+                peak[r] = max(peak[r], output[r])
         for r in range(rows):
             total[r] = exp(-peak[r])
         for o in range(first, first + others):
-            own = found[o]
+            output = values[o]
             for r in range(rows):
-                own[r] = exp(own[r] - peak[r])
-                total[r] += own[r]
+                output[r] = exp(output[r] - peak[r])
+                total[r] += output[r]
         for o in range(first, first + others):
-            own = found[o]
+            output = values[o]
             for r in range(rows):
                 hit = float32(1) if gold[r] == o - first + 1 else float32(0)
-                own[r] = share * (own[r] / total[r] - hit)
-            own[size:] = 0
+                output[r] = share * (output[r] / total[r] - hit)
+            output[size:] = 0
 
 
 @njit(**_options)
-def gradients(features, batch, weigh, found):
-    """The gradients of all weights but those of class 0, into `found`, ``(outputs, width + 16)``.
+def gradients(features, batch, weigh, gradient):
+    """The gradients of all weights but those of class 0, into `gradient`, ``(outputs, width + 16)``.
 
     `weigh` is the residual of each row, ``(outputs, 64)``.
     """
     width = features.shape[1]
-    found[:] = 0
-    for o in range(0, len(found), 4):
-        g0, g1, g2, g3 = found[o], found[o + 1], found[o + 2], found[o + 3]  # (width + 16,) each
+    gradient[:] = 0
+    for o in range(0, len(gradient), 4):
+        g0, g1, g2, g3 = gradient[o], gradient[o + 1], gradient[o + 2], gradient[o + 3]  # (width + 16,) each
         for r in range(0, BATCH, 4):
             x0, x1 = features[batch[r]], features[batch[r + 1]]  # (width,) each
             x2, x3 = features[batch[r + 2]], features[batch[r + 3]]
@@ -232,7 +232,7 @@ def gradients(features, batch, weigh, found):
                 g2[i] += _dot(c, x)
                 g3[i] += _dot(d, x)
         for k in range(4):
-            found[o + k, width] = weigh[o + k].sum()  # of the bias
+            gradient[o + k, width] = weigh[o + k].sum()  # of the bias
 
 
 @njit(**_options)
@@ -258,20 +258,20 @@ def update(state, gradient, decays, step, less, zero):
         first = r * (weights.shape[1] - 1)
         zero[:] = 0
         for k in range(1, weights.shape[1]):
-            own = gradient[first + k - 1]
+            row = gradient[first + k - 1]
             for i in range(len(zero)):
-                zero[i] -= own[i]
-            _adam(weights[r, k], mean[r, k], square[r, k], own, decays[r], rate, scale)
+                zero[i] -= row[i]
+            _adam(weights[r, k], mean[r, k], square[r, k], row, decays[r], rate, scale)
         _adam(weights[r, 0], mean[r, 0], square[r, 0], zero, decays[r], rate, scale)
         for k in range(1, weights.shape[1]):
             difference(weights[r, k], weights[r, 0], less[first + k - 1])
 
 
 @njit(**_options)
-def difference(one, other, found):
-    """`one - other`, ``(width + 16,)``."""
-    for i in range(len(found)):
-        found[i] = one[i] - other[i]
+def difference(a, b, result):
+    """`a - b`, into `result`, ``(width + 16,)`` each."""
+    for i in range(len(result)):
+        result[i] = a[i] - b[i]
 
 
 @njit(**_options)
@@ -282,7 +282,7 @@ def train_steps(features, labels, rows, orders, state, decays, less, steps):
     ``(epochs, rows)``.
     """
     batch, gold = np.zeros(BATCH, np.int64), np.zeros(BATCH, np.int64)
-    found, gradient = np.empty((len(less), BATCH), np.float32), np.empty_like(less)
+    values, gradient = np.empty((len(less), BATCH), np.float32), np.empty_like(less)
     peak, total = np.empty(BATCH, np.float32), np.empty(BATCH, np.float32)
     zero = np.empty(less.shape[1], np.float32)
     for order in orders:
@@ -291,9 +291,9 @@ def train_steps(features, labels, rows, orders, state, decays, less, steps):
             for r in range(size):
                 batch[r] = rows[order[start + r]]
                 gold[r] = labels[batch[r]]
-            products(features, batch, less, found)
-            residuals(found, gold, size, len(decays), state.shape[2] - 1, peak, total)
-            gradients(features, batch, found, gradient)
+            products(features, batch, less, values)
+            residuals(values, gold, size, len(decays), state.shape[2] - 1, peak, total)
+            gradients(features, batch, values, gradient)
             steps += 1
             update(state, gradient, decays, steps, less, zero)
     return steps
@@ -305,18 +305,18 @@ def correct(features, labels, rows, less, others, right):
 
     Of equal logits the first class counts.
     """
-    batch, found = np.zeros(BATCH, np.int64), np.empty((len(less), BATCH), np.float32)
+    batch, logits = np.zeros(BATCH, np.int64), np.empty((len(less), BATCH), np.float32)
     right[:] = 0
     for start in range(0, len(rows), BATCH):
         size = min(BATCH, len(rows) - start)
         batch[:size] = rows[start : start + size]
-        products(features, batch, less, found)
+        products(features, batch, less, logits)
         for c in range(len(right)):
             for r in range(size):
                 best, guess = float32(0), 0
                 for k in range(others):
-                    if found[c * others + k, r] > best:
-                        best, guess = found[c * others + k, r], k + 1
+                    if logits[c * others + k, r] > best:
+                        best, guess = logits[c * others + k, r], k + 1
                 right[c] += guess == labels[batch[r]]
 
 
@@ -369,9 +369,9 @@ def _train(
 
 def _less(state: np.ndarray) -> np.ndarray:
     """Weights minus those of class 0, and rows of zeros up to a multiple of 4, ``(outputs, width + 16)``."""
-    found = (state[0, :, 1:] - state[0, :, :1]).reshape(-1, state.shape[-1])  # (classifiers × others, ...)
-    less = _aligned(-(-len(found) // 4) * 4, state.shape[-1])
-    less[: len(found)] = found
+    rows = (state[0, :, 1:] - state[0, :, :1]).reshape(-1, state.shape[-1])  # (classifiers × others, ...)
+    less = _aligned(-(-len(rows) // 4) * 4, state.shape[-1])
+    less[: len(rows)] = rows
     return less
 
 

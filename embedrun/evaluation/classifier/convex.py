@@ -68,7 +68,7 @@ class Convex:
                     for place, classifier in zip(some, solved, strict=True):
                         fitted[place][regulariser] = classifier
                     done(len(some))
-            return [[own[value] for value in fit.regularisers] for own, fit in zip(fitted, fits, strict=True)]
+            return [[models[c] for c in fit.regularisers] for models, fit in zip(fitted, fits, strict=True)]
 
         return train
 
@@ -96,7 +96,7 @@ class _Rows:
         self.near = cache(self._near)
 
     def fit(self, fits: Sequence[Fit], regulariser: float) -> list[Fitted]:
-        """The classifiers of some fits, begun from that of all rows; each has one minimum all the same."""
+        """The classifiers of some fits, started from that of all rows; each has one minimum all the same."""
         start, metric = self.near(regulariser)
         used = torch.zeros(len(fits), 1, len(self.table), dtype=self.table.dtype)  # 1 for rows trained on
         for place, fit in enumerate(fits):
@@ -106,12 +106,12 @@ class _Rows:
         predicted = (logits > 0).long()[:, 0] if len(self.gold) == 1 else logits.argmax(dim=1)
         right = (predicted == self.labels).numpy()  # (fits, rows)
         return [
-            Fitted(float(own[fit.held_out].mean()) if len(fit.held_out) else np.nan, self.plain(each))
-            for fit, own, each in zip(fits, right, weights, strict=True)
+            Fitted(float(hits[fit.held_out].mean()) if len(fit.held_out) else np.nan, self.plain(solution))
+            for fit, hits, solution in zip(fits, right, weights, strict=True)
         ]
 
     def _near(self, regulariser: float) -> tuple[Tensor, Tensor]:
-        """The classifier of all rows, ``(1, logits, dim + 1)``, and the metric there; begun from the last."""
+        """The classifier of all rows, ``(1, logits, dim + 1)``, and its metric; started from the last."""
         weights, metric = self.last
         everything = self.table.new_ones(1, 1, 1)
         weights = self._solve(weights, metric, everything, regulariser)
@@ -127,7 +127,7 @@ class _Rows:
         probability = self.probabilities(weights)[0]  # (logits, rows)
         share = 1 if len(self.gold) == 1 else len(self.gold) / (len(self.gold) - 1)
         spread = share * probability * (1 - probability)
-        hessian = torch.stack([(self.table.T * own) @ self.table for own in spread]).double()
+        hessian = torch.stack([(self.table.T * variance) @ self.table for variance in spread]).double()
         # The intercept has no penalty; here it gets one, or its row could be all but zero.
         hessian.diagonal(dim1=1, dim2=2).add_(1 / (regulariser * self.scale**2))
         triangle = torch.linalg.cholesky(hessian)
@@ -186,13 +186,13 @@ def minimise(gradient: Callable[[Tensor, Tensor], Tensor], start: Tensor, flat: 
     level, step = flat**2 * _dot(slope, slope)[:, 0, 0], -slope  # (functions,)
     past: list[tuple[Tensor, Tensor, Tensor]] = []  # steps, changes of the slope, 1 / their product
     for _ in range(_STEPS):
-        found = gradient(here + step, active)
-        before, after = _dot(slope, step), _dot(found, step)  # (active, 1, 1)
+        end_slope = gradient(here + step, active)
+        before, after = _dot(slope, step), _dot(end_slope, step)  # (active, 1, 1)
         good = after <= -before / 2
         product = (after - before).clamp(min=1e-30)
-        past = [*past[1 - _MEMORY :], (step, found - slope, torch.where(good, 1 / product, 0))]
+        past = [*past[1 - _MEMORY :], (step, end_slope - slope, torch.where(good, 1 / product, 0))]
         cut = (-before / product).clamp(0.1, 0.9)  # where the slope would be 0 if it were straight
-        here, slope = torch.where(good, here + step, here), torch.where(good, found, slope)
+        here, slope = torch.where(good, here + step, here), torch.where(good, end_slope, slope)
         step = torch.where(good, -_newton(slope, past), cut * step)
         final[active] = here
         going = _dot(slope, slope)[:, 0, 0] > level[active]  # (active,)
@@ -214,5 +214,5 @@ def _newton(slope: Tensor, past: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
     return slope
 
 
-def _dot(one: Tensor, other: Tensor) -> Tensor:
-    return (one * other).sum(dim=(1, 2), keepdim=True)
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(dim=(1, 2), keepdim=True)

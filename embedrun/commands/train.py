@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
         print(_WAYS, file=sys.stderr)
         return USAGE
     request = parser().request(argv)
-    launcher_of(request.overrides)
+    launcher_of(request.overrides)  # refuses one that there is not
     job = None if request.show or request.multirun else composed(request)
     if job is None or job.multirun or request.again:
         return start(request)

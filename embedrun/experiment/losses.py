@@ -147,7 +147,7 @@ class _Planner:
             return
         self.losses.terms[key], self.losses.ways[key] = term, ways
         self.losses.unbounded.extend([key] if is_open else [])
-        self._fit(key, named=options.get("views") or ())
+        self._match_views(key, named=options.get("views") or ())
 
     def _ways(self, path: str, term: Term, views: object) -> dict[str, Pass] | None:
         """How the views of a term go through the encoder; None where its `views` are faulty."""
@@ -164,7 +164,7 @@ class _Planner:
             self._checker.problems += [f"{start}{fault}" for fault in str(faults).splitlines()]
             return None
 
-    def _fit(self, key: str, named: Container[str]) -> None:
+    def _match_views(self, key: str, named: Container[str]) -> None:
         losses, dataset = self.losses, self._dataset
         if dataset is None:
             return

@@ -74,6 +74,7 @@ def test_what_is_missing_is_named_together(refused):
 
 
 @pytest.mark.realdata
+@pytest.mark.slow
 def test_minilm_scores_82_on_the_sts_benchmark(embedrun):
     # 82.03: what MTEB lists for it, STSBenchmark (test), Spearman of cosines.
     data = os.environ["EMBEDRUN_DATA"]

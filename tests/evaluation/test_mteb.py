@@ -109,6 +109,7 @@ def test_notes_say_what_decided_the_scores(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_the_averages_of_a_benchmark_follow_from_its_stored_scores(benchmark):
     assert {name: part.choice.category for name, part in benchmark.parts().items()} == {
         name: one["category"] for name, one in STORED.items()

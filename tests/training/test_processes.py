@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from several_processes import join_and_talk
-from whole_step import MIXES, Trial, assert_equal_gradients
+from whole_step import Trial, assert_equal_gradients, mixes_of
 
 from embedrun.errors import ConfigError, RunFailed
 from embedrun.training import processes as module
@@ -18,14 +18,9 @@ def alone(rank: int = 0, size: int = 1) -> Processes:
     return one
 
 
-@pytest.fixture(scope="module")
-def whole() -> dict[str, dict[str, torch.Tensor]]:
-    return {mix: Trial(mix).step() for mix in MIXES}
-
-
 @pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whole, tmp_path: Path):
+def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, tmp_path: Path):
     # Seven rows: shares of 4 and 3, and of 3, 2 and 2; each share in parts of two.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["several_processes"])  # imported once for all
@@ -39,9 +34,10 @@ def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whol
     for process in started:
         process.join(timeout=120)
         assert process.exitcode == 0
+    whole = {mix: Trial(mix).step() for mix in mixes_of(size)}
     for rank in range(size):
         found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        for mix in MIXES:
+        for mix in whole:
             assert_equal_gradients(found[mix], whole[mix], bar=1e-10)
             assert abs(found[mix]["loss"] / whole[mix]["loss"] - 1) <= 1e-12, mix
         said = json.loads((tmp_path / f"{rank}.json").read_text())

@@ -8,7 +8,6 @@ SESSION, CALL, SETUP, BY_NATURE = 300.0, 2.0, 20.0, 15.0  # seconds
 # Tests of processes (a kill, two ranks, simultaneous starts, sentences end to end) may take `BY_NATURE`.
 SLOW_BY_NATURE = (
     "tests/commands/test_current_folder.py::test_every_process_that_a_command_starts_leaves_out_the_current_folder",
-    "tests/commands/test_evaluate.py::test_minilm_scores_82_on_the_sts_benchmark",
     "tests/commands/test_resume_training.py::test_a_directory_in_use_is_refused_and_no_byte_changes",
     "tests/commands/test_train_tracked.py::test_trackers_that_hang_change_no_byte_of_a_run",
     "tests/launch/test_sweep.py::test_jobs_are_processes_and_one_that_fails_ends_only_itself",

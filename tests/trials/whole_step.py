@@ -30,6 +30,7 @@ from embedrun.training.step import Stepper
 register_resolvers()  # presets refer to them
 
 MIXES = sorted(path.stem for path in (folder() / "loss").glob("*.yaml"))
+BY_ROWS = ["angle", "arccse", "raoe", "rankcse", "sbert", "simcse_supervised"]  # one for each kind of rows
 ROWS = 7  # of a batch: odd, so that neither two nor three processes have equal shares
 VOCABULARY = 40
 TEACHER_DIMS = (5, 3)
@@ -187,11 +188,16 @@ def assert_equal_gradients(one: Mapping[str, Tensor], other: Mapping[str, Tensor
         assert float((one[name] - value).abs().max()) <= bar * scale, name
 
 
+def mixes_of(size: int) -> list[str]:
+    """The mixes that so many processes try: all of them where there are more than two."""
+    return MIXES if size > 2 else BY_ROWS
+
+
 def join(rank: int, size: int, meeting: str, folder: str) -> None:
     """The gradient of every mix on one of several processes, into a file of its own."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
     # In parts, and whole: there the number of processes alone asks for seeded dropout.
-    found = {mix: Trial(mix, 2 if place % 2 else None).step() for place, mix in enumerate(MIXES)}
+    found = {mix: Trial(mix, 2 if place % 2 else None).step() for place, mix in enumerate(mixes_of(size))}
     torch.save(found, Path(folder) / f"{rank}.pt")
     torch.distributed.destroy_process_group()

@@ -25,8 +25,8 @@ SLOW_BY_NATURE = (
 def slowness() -> float:
     """How much slower than a usual core this one is at the moment, at least 1: a million additions take 0.15 s."""
     started, total = time.monotonic(), 0
-    for number in range(2_000_000):
-        total += number
+    while total < 2_000_000:
+        total += 1
     return max(1.0, (time.monotonic() - started) / 0.3)
 
 

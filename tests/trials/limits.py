@@ -23,7 +23,7 @@ SLOW_BY_NATURE = (
 
 
 def slowness() -> float:
-    """How much slower than a usual core this one is at the moment, at least 1: a million additions take 0.15 s."""
+    """How much slower than usual this core is at the moment, at least 1; a million additions take 0.15 s."""
     started, total = time.monotonic(), 0
     while total < 2_000_000:
         total += 1

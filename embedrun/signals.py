@@ -106,10 +106,12 @@ def time_limit(duration: str | None) -> Iterator[None]:
         say(f"training.max_time={duration} is over: saving a checkpoint, then stopping")
         os.kill(os.getpid(), signal.SIGUSR1)
 
-    timer = threading.Timer(seconds_of(duration or "1s"), end)
+    if duration is None:
+        yield
+        return
+    timer = threading.Timer(seconds_of(duration), end)
     timer.daemon = True
-    if duration is not None:
-        timer.start()
+    timer.start()
     try:
         yield
     finally:

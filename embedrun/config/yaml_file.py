@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,14 +118,17 @@ def write(path: Path, request: Request, meanings: Mapping[str, str]) -> None:
     chosen = {group: name for group, name in whole.choices.items() if group != "experiment"}
     usual = presets.read(presets.folder(), request.root).choices
     choices = {group: name for group, name in chosen.items() if name != usual.get(group)}
-    plain = Request(
-        request.command, tuple(f"{g}={c}" for g, c in choices.items()), config_dir=request.config_dir
-    )
-    differing = _differing(whole.config, composed(plain).config)
+    plain = composed(replace(request, overrides=tuple(f"{group}={name}" for group, name in choices.items())))
+    differing = _differing(whole.config, plain.config)
     lines = [f"# embedrun {request.command} {path.name}"]
     if choices:
         lines += ["defaults:", *(f"  - {group}: {choice}" for group, choice in choices.items())]
     publish(path, ("\n".join([*lines, *_written(differing, meanings)]) + "\n").encode())
+    if composed(replace(request, overrides=tuple(overrides_of(path, request.root)))).config != whole.config:
+        path.unlink()
+        raise ConfigError(
+            "--write: a file cannot delete an option, as ~option does; give a term weight=0"
+        )
 
 
 def _differing(config: Plain, usual: Plain) -> Plain:

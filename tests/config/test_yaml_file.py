@@ -92,6 +92,13 @@ def test_what_write_saves_composes_the_same(tmp_path, words):
         yaml_file.write(path, request, {})
 
 
+def test_a_deletion_is_not_written(tmp_path):
+    path = tmp_path / "saved.yaml"
+    with pytest.raises(ConfigError, match="cannot delete an option"):
+        yaml_file.write(path, Request.typed("train", ["dataset=toy", "~loss.terms.angle"]), {})
+    assert not path.exists()
+
+
 def test_every_command_that_composes_a_run_takes_a_file(file, capsys):
     name = file("name: mine\n")
     for command in ("train", "check", "evaluate"):

@@ -126,9 +126,7 @@ def write(path: Path, request: Request, meanings: Mapping[str, str]) -> None:
     publish(path, ("\n".join([*lines, *_written(differing, meanings)]) + "\n").encode())
     if composed(replace(request, overrides=tuple(overrides_of(path, request.root)))).config != whole.config:
         path.unlink()
-        raise ConfigError(
-            "--write: a file cannot delete an option, as ~option does; give a term weight=0"
-        )
+        raise ConfigError("--write: a file cannot delete an option, as ~option does; give a term weight=0")
 
 
 def _differing(config: Plain, usual: Plain) -> Plain:

@@ -183,7 +183,8 @@ class ComposingParser(Parser):
 
     def _spelt_out(self, overrides: Sequence[str]) -> list[str]:
         """The overrides, with the option's name before a word that stands alone."""
-        alone = [word for word in overrides if self._bare and "=" not in word and not word.startswith("~")]
+        words = [word for word in overrides if not yaml_file.is_file(word)]
+        alone = [word for word in words if self._bare and "=" not in word and not word.startswith("~")]
         given = [word for word in overrides if word.lstrip("+").startswith(f"{self._bare}=")]
         if alone and len(alone) + len(given) > 1:
             raise ConfigError(

@@ -13,9 +13,14 @@ from embedrun.config.compose import composed
 from embedrun.config.options import COMMANDS
 from embedrun.config.request import Request, quoted
 from embedrun.errors import ConfigError
-from embedrun.files import Plain, publish
+from embedrun.files import Plain, publish, refuse_unwritable
 
 _OPEN = ("loss.terms", "evaluation.tasks")  # their keys are the user's, and the options of each lie below
+
+
+def is_file(word: str) -> bool:
+    """Whether a word of a command line is a YAML file, not an override."""
+    return "=" not in word and word.endswith((".yaml", ".yml"))
 
 
 def expanded(words: Sequence[str], root: str) -> list[str]:
@@ -27,7 +32,7 @@ def expanded(words: Sequence[str], root: str) -> list[str]:
     typed = {_key(word) for word in words}
     overrides = []
     for word in words:
-        if "=" not in word and word.endswith((".yaml", ".yml")):
+        if is_file(word):
             overrides += [line for line in overrides_of(Path(word), root) if _key(line) not in typed]
         else:
             overrides.append(word)
@@ -114,6 +119,7 @@ def write(path: Path, request: Request, meanings: Mapping[str, str]) -> None:
     """
     if path.exists():
         raise ConfigError(f"--write: {str(path)!r} exists; give a new name")
+    refuse_unwritable("--write", path.parent)
     whole = composed(request, strict=True)
     chosen = {group: name for group, name in whole.choices.items() if group != "experiment"}
     usual = presets.read(presets.folder(), request.root).choices

@@ -104,7 +104,10 @@ def test_every_command_that_composes_a_run_takes_a_file(file, capsys):
     for command in ("train", "check", "evaluate"):
         assert main([command, name, "--cfg", "job"]) == 0
         assert "name: mine\n" in capsys.readouterr().out
-    assert main(["train", name, "--write", "more.yaml"]) == 0
+    assert main(["evaluate", "some/model", file("model: other\n"), "--cfg", "job"]) == 0
+    assert "model: some/model\n" in capsys.readouterr().out
+    assert main(["train", "name=mine", "--write", "/proc/more.yaml"]) == 2
+    assert main(["train", "name=mine", "--write", "more.yaml"]) == 0
     assert main(["train", "more.yaml", "--cfg", "job"]) == 0
     assert main(["train"]) == 2
     assert "embedrun train FILE.yaml" in capsys.readouterr().err

@@ -168,7 +168,7 @@ class ComposingParser(Parser):
         show = [word for flag, value in given if value for word in (flag, value)]
         request = Request.typed(
             self._command,
-            with_runs(self._spelt_out(yaml_file.expanded(known.overrides, self.root or self._command))),
+            with_runs(yaml_file.expanded(self._spelt_out(known.overrides), self.root or self._command)),
             known.config_dir,
             multirun=getattr(known, "multirun", False),
             show=(*show, *(["--resolve"] if known.resolve else [])),

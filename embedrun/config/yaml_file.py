@@ -13,7 +13,7 @@ from embedrun.config.compose import composed
 from embedrun.config.options import COMMANDS
 from embedrun.config.request import Request, quoted
 from embedrun.errors import ConfigError
-from embedrun.files import Plain, publish, refuse_unwritable
+from embedrun.files import Plain, publish
 
 _OPEN = ("loss.terms", "evaluation.tasks")  # their keys are the user's, and the options of each lie below
 
@@ -119,7 +119,6 @@ def write(path: Path, request: Request, meanings: Mapping[str, str]) -> None:
     """
     if path.exists():
         raise ConfigError(f"--write: {str(path)!r} exists; give a new name")
-    refuse_unwritable("--write", path.parent)
     whole = composed(request, strict=True)
     chosen = {group: name for group, name in whole.choices.items() if group != "experiment"}
     usual = presets.read(presets.folder(), request.root).choices
@@ -129,7 +128,11 @@ def write(path: Path, request: Request, meanings: Mapping[str, str]) -> None:
     lines = [f"# embedrun {request.command} {path.name}"]
     if choices:
         lines += ["defaults:", *(f"  - {group}: {choice}" for group, choice in choices.items())]
-    publish(path, ("\n".join([*lines, *_written(differing, meanings)]) + "\n").encode())
+    text = "\n".join([*lines, *_written(differing, meanings)]) + "\n"
+    try:
+        publish(path, text.encode())
+    except OSError as fault:
+        raise ConfigError(f"--write: {str(path)!r} cannot be written ({fault}); name another") from None
     if composed(replace(request, overrides=tuple(overrides_of(path, request.root)))).config != whole.config:
         path.unlink()
         raise ConfigError("--write: a file cannot delete an option, as ~option does; give a term weight=0")

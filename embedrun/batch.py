@@ -92,3 +92,4 @@ class Batch:
     targets: dict[str, Tensor]  # (rows,) each, of all rows
     rows: np.ndarray  # (rows,), int64: the position of each in the training split
     own: slice = field(default_factory=lambda: slice(None))  # the rows that this process encodes
+    part: str = ""  # of a mixture, that the rows are of

@@ -18,17 +18,20 @@ from embedrun.backbone.tokens import tokens_of
 from embedrun.backbone.transformer import computed_tokens, scored_length
 from embedrun.backbone.unpadded import FAMILIES
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
-from embedrun.dataset import views_of
+from embedrun.dataset.mix import Mix
+from embedrun.experiment.build import prompts_of
+from embedrun.experiment.data import Divided
 from embedrun.experiment.plan import TrainPlan
 from embedrun.experiment.scoring import Scorer
 from embedrun.family import family_name
 from embedrun.gpu import precision
 from embedrun.loss.terms import Pass
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER
-from embedrun.prompt import Prompt, in_training, in_use, of
+from embedrun.prompt import Prompt, in_use, of
 from embedrun.rows import MASKED, Rows, texts_at
 from embedrun.training.gradient import seeded
-from embedrun.training.order import Order
+from embedrun.training.mixture import Mixture, mixed_batches
+from embedrun.training.order import Order, Schedule
 
 _NO_LIMIT = 512  # tokens taken for a model that reads texts of any length
 
@@ -89,21 +92,26 @@ class RowTokens:
         return float(self.lengths.sum(axis=0).mean())
 
 
-def row_tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
-    """The tokens of a sample of the training rows, each text truncated as in training.
+def row_tokens(
+    plan: TrainPlan, train: Mapping[str, Rows], shape: Shape | None, size: Size | None
+) -> dict[str, RowTokens]:
+    """The tokens of a sample of the training rows of each part, each text truncated as in training.
 
     A masked copy counts as the sentence that it is of. A `shape` or `size` of None is not known.
     """
     config = plan.config
     tokenizer = shape.tokenizer if shape else None
     declared = of(config.backbone.prompt) if config.backbone.prompt else shape.prompt if shape else None
-    prompts = in_training(declared, config.dataset.get("prompts") or {}, views_of(plan.dataset))
     count, most = token_counter(tokenizer), longest(config.backbone, shape, size)
-    chosen, lengths = sampled(len(rows)), []
-    for way in plan.losses.passes.values():
-        texts = texts_at(rows.texts["text" if way.view in MASKED else way.view], chosen)
-        lengths.append(np.minimum(count(_filled(texts, prompts.get(way.view))), way.max_length or most))
-    return RowTokens(np.array(lengths, dtype=np.int64), tokenizer is not None)  # (passes, sample)
+    sizes: dict[str, RowTokens] = {}
+    for part, losses in plan.losses.items():
+        prompts = prompts_of(plan, declared, part)
+        chosen, lengths = sampled(len(train[part])), []
+        for way in losses.passes.values():
+            texts = texts_at(train[part].texts["text" if way.view in MASKED else way.view], chosen)
+            lengths.append(np.minimum(count(_filled(texts, prompts.get(way.view))), way.max_length or most))
+        sizes[part] = RowTokens(np.array(lengths, dtype=np.int64), tokenizer is not None)  # (passes, sample)
+    return sizes
 
 
 def _filled(texts: Sequence[str], prompt: Prompt | None) -> Sequence[str]:
@@ -316,7 +324,8 @@ class Batches:
     """What is known of a run's batches; None: not known without the data.
 
     A batch has at most `most` rows, usually `usual`, and if they are `exact` all have the most. The `order`
-    is that of batches of the usual size of so many `rows`, which have these `tokens`.
+    is that of batches of the usual size of so many `rows`, which have these `tokens`; of a mixture those of
+    the `part` with the longest rows, and `mean` is over all parts, as often as each comes.
     """
 
     most: int
@@ -324,29 +333,58 @@ class Batches:
     exact: bool
     rows: int | None = None
     tokens: RowTokens | None = None
-    order: Order | None = None
+    order: Schedule | None = None
+    part: str = ""
+    mean: float = 0.0
 
 
 def batches(
-    plan: TrainPlan, rows: Rows | None, tokens: RowTokens | None, *, made: int | None = None
+    plan: TrainPlan, data: Divided | None, tokens: Mapping[str, RowTokens], *, made: int | None = None
 ) -> Batches:
-    """The batches of a run, as far as they are known; `rows` and `tokens` are None where the data is missing.
+    """The batches of a run, as far as they are known; without `data`, `tokens` is empty.
 
     With `training.batch_tokens` and `training.distinct_texts` their number depends on texts that are seen
     only in training, so it is about. `made` is how many training rows there will be, where they are missing
     because they are still to be made.
     """
-    training = plan.config.training
+    config, mix = plan.config, plan.dataset
+    if not isinstance(mix, Mix) or data is None:
+        return _of_rows(config, made if data is None else data.rows, tokens.get(""), is_made=data is None)
+    if mix.batches == "mixed":
+        order: Schedule = mixed_batches(mix, data.sizes, config.training, config.seed)
+        return replace(_of_rows(config, data.rows, tokens[""]), order=order)
+    parts = {part: _of_rows(config, len(rows), tokens[part]) for part, rows in data.train.items()}
+    orders = {part: batch.order for part, batch in parts.items() if isinstance(batch.order, Order)}
+    mixture = Mixture(mix, orders, seed=config.seed, accumulate=config.training.accumulate)
+    most, usual = max(batch.most for batch in parts.values()), max(batch.usual for batch in parts.values())
+    heaviest = max(parts, key=lambda part: tokens[part].mean * parts[part].usual)
+    drawn = sum(count * parts[part].usual * tokens[part].mean for part, count in mixture.counts.items())
+    return Batches(
+        most,
+        usual,
+        all(batch.exact for batch in parts.values()),
+        data.rows,
+        tokens[heaviest],
+        mixture,
+        part=heaviest,
+        mean=drawn / (usual * sum(mixture.counts.values())),
+    )
+
+
+def _of_rows(
+    config: TrainConfig, count: int | None, tokens: RowTokens | None, *, is_made: bool = False
+) -> Batches:
+    """The batches of so many rows; `is_made`: they are still to be made or got."""
+    training = config.training
     exact = training.batch_tokens is None and not training.distinct_texts
-    count = made if rows is None else len(rows)
-    if count is None or (rows is None and not exact):
+    if count is None or (is_made and not exact):
         return Batches(training.batch_size, training.batch_size, training.batch_tokens is None)
     most = usual = min(training.batch_size, count)
     if training.batch_tokens is not None and tokens is not None:
         # Rounded down: the row that would take a batch above its budget is in the next one.
         usual = max(1, min(most, int(training.batch_tokens / tokens.mean)))
-    order = Order(count, usual, training.accumulate, plan.config.seed)
-    return Batches(most, usual, exact, count, tokens, order)
+    order = Order(count, usual, training.accumulate, config.seed)
+    return Batches(most, usual, exact, count, tokens, order, mean=0.0 if tokens is None else tokens.mean)
 
 
 @dataclass(frozen=True)
@@ -450,7 +488,7 @@ class Cost:
         cost = cls(steps, regular if per_epoch is None else len(order.marks(steps, per_epoch) | {steps}))
         if batches.tokens is None:
             return cost
-        tokens = steps * config.training.accumulate * batches.usual * batches.tokens.mean
+        tokens = steps * config.training.accumulate * batches.usual * batches.mean
         if shape is None or size is None:
             return replace(cost, tokens=tokens)
         work, scoring = flops(config, size, shape, tokens, batch=batches.usual), None
@@ -485,7 +523,7 @@ def cost(
     if tokens is None or known.tokens is None:
         return [*lines, ["tokens", "not known before the rows are made"]]
     how = "counted by the tokenizer" if tokens.measured else "estimated at 1.3 a word, without a tokenizer,"
-    run = f"about {console.short(known.tokens)}: {tokens.mean:.0f} a row in all passes, padding not counted,"
+    run = f"about {console.short(known.tokens)}: {batches.mean:.0f} a row in all passes, padding not counted,"
     lines += [["tokens", run], ["", f"{how} in {tokens.lengths.shape[1]:,} of the rows"]]
     lines += [] if scored is None else scored.lines(known.dev_scores)
     return lines if known.operations is None else [*lines, *_time(config, known.operations, known.scoring)]

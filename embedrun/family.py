@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.config import Checker, nearest
+from embedrun.config.mixture import alone
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
 _ROOT = Path(__file__).resolve().parent
-# Parts of a family whose class is named like their file and is no member: the sum of terms, rows to score,
-# copies of sentences.
-_NO_MEMBER = ("mix", "scores", "masking")
+# Files of a family whose class is named like them and is no member: the sum of terms, rows to score, copies
+# of sentences.
+_NO_MEMBER = (("loss", "mix"), ("evaluation", "scores"), ("dataset", "masking"))
 
 # Members that share a file with others; every other one has a file of its name.
 _TOGETHER = {
@@ -48,7 +49,7 @@ def names(family: str) -> tuple[str, ...]:
     ours = [
         path.stem
         for path in (_ROOT / family).glob("*.py")
-        if path.stem not in _NO_MEMBER and _has_class(path)
+        if (family, path.stem) not in _NO_MEMBER and _has_class(path)
     ]
     offered = [point.name for point in entry_points(group=f"embedrun.{family}")]
     return tuple(sorted({*ours, *_TOGETHER.get(family, ()), *offered}))
@@ -124,6 +125,10 @@ def tree(module: str) -> ast.Module:
 
 def code_of(config: Plain) -> dict[str, str]:
     """SHA-256 of the code of each loss term, and of each data set and task of an installed package."""
+    return {key: code for _, part in alone(config) for key, code in _code_of_part(part).items()}
+
+
+def _code_of_part(config: Plain) -> dict[str, str]:
     groups = {name: group for name, group in config.items() if isinstance(group, Mapping)}
     used = (
         ("loss", groups.get("loss", {}).get("terms")),

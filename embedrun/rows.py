@@ -199,6 +199,29 @@ class Rows:
         return digest.hexdigest()
 
 
+def joined(parts: Mapping[str, Rows]) -> Rows:
+    """The rows of several parts one after the other, each as the subset of its part; of a single one itself.
+
+    They have the views that all share, of which there must be one, and the targets that all have.
+    """
+    first, *others = parts.values()
+    if not others:
+        return first
+    views = [view for view in first.texts if all(view in rows.texts for rows in others)]
+    targets = [name for name in first.targets if all(name in rows.targets for rows in others)]
+    every = [first, *others]
+    return Rows(
+        "mix",
+        first.split,
+        first.form,
+        texts={view: [text for rows in every for text in rows.texts[view]] for view in views},
+        targets={name: np.concatenate([rows.targets[name] for rows in every]) for name in targets},
+        subset=[name for name, rows in parts.items() for _ in range(len(rows))],
+        skipped=tuple(row for rows in every for row in rows.skipped),
+        masked=first.masked if all(rows.masked is not None for rows in every) else None,
+    )
+
+
 def drawn_of(rows: int, fraction: float) -> int:
     """How many of so many rows `Rows.drawn` gives."""
     return rows if fraction >= 1 else max(1, round(rows * fraction))

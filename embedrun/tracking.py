@@ -50,16 +50,26 @@ class Tracker:
             mirror.add(step=step, name=f"{split}/{name}", value=value)
 
     def speed(
-        self, *, step: int, time: float, rows_per_second: float, tokens_per_second: float, memory: int | None
+        self,
+        *,
+        step: int,
+        time: float,
+        rows_per_second: float,
+        tokens_per_second: float,
+        memory: int | None,
+        parts: Plain | None = None,
     ) -> None:
-        """How fast training went since the last call; `time` in seconds since the start, memory in bytes."""
+        """How fast training went since the last call; `time` in seconds since the start, memory in bytes.
+
+        `parts` are the rates of the parts of a mixture.
+        """
         row = {
             "time": round(time, 3),
             "rows_per_second": round(rows_per_second, 2),
             "tokens_per_second": round(tokens_per_second, 1),
             "memory": memory,
         }
-        _write(self._speed, {"step": step, **row})
+        _write(self._speed, {"step": step, **row, **({"parts": parts} if parts else {})})
         for mirror in self._mirrors:
             for name, value in row.items():
                 if value is not None:

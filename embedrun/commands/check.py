@@ -81,38 +81,36 @@ def check_sweep(request: Request) -> int:
 def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str:
     """Print what a checked training configuration would do; returns what is not known of its validity."""
     from embedrun.backbone.shape import shape_of, size_of
-    from embedrun.dataset import views_of
     from embedrun.estimate import batches, cost, price, row_tokens
-    from embedrun.experiment.losses import positives
+    from embedrun.experiment.losses import check_rows
     from embedrun.experiment.notices import notices, taken
-    from embedrun.family import family_name
 
-    data, dataset, config, training = CheckedData.read(plan), plan.dataset, plan.config, plan.config.training
-    train = data.divided and data.divided.train
+    data, config, training = CheckedData.read(plan), plan.config, plan.config.training
     shape = shape_of(config.backbone)
     size = shape and size_of(shape.config)
-    row, counted, warnings = None, {}, []
-    if train is not None:
-        row = row_tokens(plan, train, shape, size)
-        counted, warnings = positives(plan.losses, train.targets, len(train))
-    batch = batches(plan, train, row, made=data.made)
+    tokens, counted, warnings = {}, {}, []
+    if data.divided is not None:
+        tokens = row_tokens(plan, data.divided.train, shape, size)
+        counted, warnings = check_rows(plan.losses, training.batch_size, data.divided.train)
+    batch = batches(plan, data.divided, tokens, made=data.made)
+    passes = plan.losses[batch.part or next(iter(plan.losses))].passes
     rows = [
         ["what", "value"],
         ["experiment", config.name],
         ["backbone", _backbone(config.backbone)],
-        *price(config, plan.losses.passes, shape, size, batch=batch.usual, tokens=row),
+        *price(config, passes, shape, size, batch=batch.usual, tokens=batch.tokens),
         ["pooling", taken(config.pooling, shape and shape.declared)],
         *_loss_rows(plan, batch, counted),
-        ["data set", f"{family_name(dataset)} ({dataset.form}: {', '.join(views_of(dataset))})"],
+        *_data_rows(plan, batch, data.divided),
         *cost(config, batch, shape, size, data.scored),
         ["selected by", data.selected_by],
         *(["", text] for text in _selection(training, plan)),
         ["evaluation", ", ".join(plan.tasks) or "none"],
-        ["passes through the encoder", ", ".join(plan.losses.passes)],
+        *_pass_rows(plan),
         *_step_rows(config, batch),
         ["teachers", ", ".join(teacher.name for teacher in training.teachers or ()) or "none"],
     ]
-    dev = [data.divided.said] if data.divided and data.divided.said else []
+    dev = data.divided.said if data.divided else []
     notes = [*notices(config, overrides), *data.contamination, *dev, *map("warning: {}".format, warnings)]
     lines = [*_left_open(overrides, filter(None, [request.config_dir])), "", *notes, ""]
     print("\n".join([fitted(rows, room()), *(wrapped(line, room()) for line in lines)]))
@@ -122,12 +120,43 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
 def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) -> Iterator[list[str]]:
     from embedrun.experiment.losses import compared
 
-    weights = {key: options.get("weight", 1.0) for key, options in plan.config.loss.terms.items()}
-    yield ["loss", " + ".join(f"{weight:g} {key}" for key, weight in weights.items() if weight > 0)]
-    for key, text in compared(plan.losses, batch.most).items():
-        yield [f"  {key}", text]
-        if key in counted:
-            yield ["", counted[key]]
+    for part, losses in plan.losses.items():
+        weights = {key: options.get("weight", 1.0) for key, options in losses.options.items()}
+        text = " + ".join(f"{weight:g} {key}" for key, weight in weights.items() if weight > 0)
+        yield [f"loss of {part}" if part else "loss", text]
+        for key, text in compared(losses, batch.most).items():
+            yield [f"  {key}", text]
+            if (name := f"{part}/{key}" if part else key) in counted:
+                yield ["", counted[name]]
+
+
+def _data_rows(plan: "TrainPlan", batch: "Batches", data: "Divided | None") -> Iterator[list[str]]:
+    """The data set, of a mixture each part with what it has of a run."""
+    from embedrun.dataset import views_of
+    from embedrun.dataset.mix import each
+    from embedrun.family import family_name
+    from embedrun.training.mixture import Mixture
+
+    order, training, mix = batch.order, plan.config.training, plan.dataset
+    for part, dataset in each(mix, "train").items():
+        text = f"{family_name(dataset)} ({dataset.form}: {', '.join(views_of(dataset))})"
+        yield [f"part {part}" if part else "data set", text]
+        if part and data is not None:
+            rows = f"{data.sizes[part]:,} rows"
+            if isinstance(order, Mixture):
+                steps = order.steps(training.epochs, training.max_steps)
+                batches, share, epochs = order.of_part(part, steps)
+                rows += f", {100 * share:.1f} % of the batches: {batches:,} in {steps:,} steps, "
+                rows += f"{epochs:.3g} epochs of its own"
+            yield ["", rows]
+    if isinstance(order, Mixture):
+        yield ["batches", f"of one part each, {mix.mixing}, until the {mix.ends} ends"]  # type: ignore[attr-defined]
+
+
+def _pass_rows(plan: "TrainPlan") -> Iterator[list[str]]:
+    for part, losses in plan.losses.items():
+        passes = ", ".join(losses.passes)
+        yield [f"passes of {part}" if part else "passes through the encoder", passes]
 
 
 def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
@@ -220,8 +249,9 @@ class CheckedData:
     @classmethod
     def read(cls, plan: "TrainPlan") -> "CheckedData":
         """The data of a checked configuration; what training would refuse to start with is raised."""
+        from embedrun.dataset.mix import each
         from embedrun.experiment import data
-        from embedrun.experiment.losses import check_active
+        from embedrun.experiment.losses import check_rows
 
         store, training = Store.find(plan.config.data_dir), plan.config.training
         problems = named.unreadable(data.read_splits(plan), store)
@@ -229,9 +259,9 @@ class CheckedData:
         if sum(rows.values()) > _MADE:
             made = drawn_of(rows["train"], training.data_fraction)
             problems = [f"{plan.dataset.name} makes its rows when training starts, over {_MADE:,} here"]
-        elif not named.unreadable([(plan.dataset, "train")], store):
+        elif not named.unreadable([(part, "train") for part in each(plan.dataset, "train").values()], store):
             divided = data.divided(plan, store, with_dev=not problems)
-            check_active(plan.losses, training.batch_size, divided.train.targets, len(divided.train))
+            check_rows(plan.losses, training.batch_size, divided.train)
         selected_by = data.expected(plan) if divided is None else divided.selected_by
         if selected_by != data.LAST:
             selected_by += f", {_every(training)}"
@@ -254,11 +284,11 @@ def _scored(plan: "TrainPlan", divided: "Divided", store: Store) -> tuple[list[s
     from embedrun.experiment import contamination, scoring
 
     evaluation, select_by = plan.config.evaluation, plan.config.training.select_by
-    seen = [divided.train, *([] if plan.seen is None else [plan.seen.read("train", store)])]
+    seen = [*divided.train.values(), *([] if plan.seen is None else [plan.seen.read("train", store)])]
     test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
     dev = scoring.dev_scorer(plan.dev_tasks, divided.dev, store, evaluation)
-    if select_by is not None and divided.dev is not None and not plan.dev_tasks:
-        scoring.check_select_by(select_by, scoring.own_keys(divided.dev.name))
+    if divided.dev is not None and not plan.dev_tasks:
+        scoring.check_select_by(select_by, scoring.own_keys(divided.dev))
     trained, selected = contamination.of_run(seen, test.rows, scoring.selecting(dev.rows))
     lines = [
         f"also in the training data: {trained.summary() or 'no dev or test row'}",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from embedrun import reference
-from embedrun.config import presets, yaml_file
+from embedrun.config import mixture, presets, yaml_file
 from embedrun.config.check import option_named, options_of
 from embedrun.config.compose import composed, register_resolvers
 from embedrun.config.request import Request, quoted, without_auto
@@ -220,6 +220,8 @@ def show(request: Request) -> int:
     overrides = list(request.overrides)
     if added := composed(request, strict=True).added:
         overrides = [*without_auto(overrides), *added]
+    # The names of parts are the user's, which Hydra takes with a plus alone.
+    overrides = [f"++{typed}" if typed.startswith(mixture.PARTS) else typed for typed in overrides]
     folder = [] if request.config_dir is None else ["--config-dir", str(request.config_dir)]
     register_resolvers()
     # Hydra prints --info through logging, which prints a traceback per line into a closed pipe (`| head`).

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from embedrun.config import presets, safety, scale
+from embedrun.config import mixture, presets, safety, scale
 from embedrun.config.check import nearest, options_of, suggest
 from embedrun.config.decides import has_split, is_own
 from embedrun.config.options import COMMANDS
@@ -159,7 +159,11 @@ def _problems_of_choice(
         # An experiment behind it would silently take its place.
         return [f"+{group}=...: {group} already has a choice; write {group}=... without the plus"]
     if group == "dataset" and len(words) > 1:
-        return [f"{typed}: a run has one data set; with -m, dataset=A,B"]
+        parts = ", ".join(f"{word}: {{dataset: {word}, share: 0.5}}" for word in words)
+        return [
+            f"{typed}: for one run on several data sets, dataset=mix 'dataset.parts={{{parts}}}', each "
+            f"perhaps with a loss of its own; for a run on each, -m dataset={','.join(map(str, words))}"
+        ]
     return _unknown_choices(group, map(str, (word for word in words if not isinstance(word, dict))), groups)
 
 
@@ -186,10 +190,51 @@ def _compose(
     try:
         full = copy.deepcopy(_choices_composed(request.root, [*others, *folder]))
         for override in values:
-            OmegaConf.update(full, override.key_or_group, override.value(), force_add=not strict)
+            adds = not strict or override.key_or_group.startswith(mixture.PARTS)  # whose names are the user's
+            OmegaConf.update(full, override.key_or_group, override.value(), force_add=adds)
+        if request.root == "train":
+            _expand_parts(full, request, folder, any(_is_of_loss(override) for override in parsed))
+    except ConfigError:
+        raise
     except Exception as fault:  # what Hydra raises for a bad override has no common class
         raise ConfigError(_worded(fault, request)) from None
     return full
+
+
+def _expand_parts(full: "DictConfig", request: Request, folder: Sequence[str], has_loss: bool) -> None:
+    """Put the presets of the parts of a mixture in place; `has_loss`: the user chose that of the run."""
+    from omegaconf import OmegaConf, open_dict
+
+    if not OmegaConf.is_dict(full.dataset) or full.dataset.get("name") != mixture.NAME:
+        return
+    parts: Any = OmegaConf.to_container(full.dataset, resolve=True)["parts"]  # type: ignore[index, call-overload]
+
+    def preset(group: str, choice: str | None, dataset: Plain) -> Plain:
+        if choice is not None:
+            _refuse(_unknown_choices(group, [choice], request.groups))
+        chosen = [] if choice is None else [f"{group}={quoted(choice)}"]
+        part = copy.deepcopy(_choices_composed(request.root, [*chosen, *folder]) if chosen else full)
+        with open_dict(part):
+            if group == "dataset":
+                part.dataset = presets.merged(OmegaConf.to_container(part.dataset), dataset)  # type: ignore[arg-type]
+            else:
+                part.dataset = dataset
+        return OmegaConf.to_container(part[group], resolve=True)  # type: ignore[return-value]
+
+    given = parts.values() if isinstance(parts, Mapping) else ()
+    without = any(isinstance(part, Mapping) and part.get("loss") is None for part in given)
+    if has_loss and given and not without:
+        raise ConfigError(
+            "loss: every part of the mixture has a loss of its own; give dataset.parts.NAME.loss, or leave "
+            "that out"
+        )
+    OmegaConf.update(full, "dataset.parts", mixture.expanded(parts, preset), merge=False)
+    if given:
+        OmegaConf.update(full, "loss.terms", {}, merge=False)  # each part has its own now
+
+
+def _is_of_loss(override: "Override") -> bool:
+    return override.key_or_group.partition(".")[0] == "loss"
 
 
 def _is_value(override: "Override", groups: Collection[str]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeGuard
 
+from embedrun.config.mixture import is_mix, parts_of
 from embedrun.config.options import COMMANDS, DECIDES, declared
 from embedrun.files import Plain
 
@@ -80,12 +81,16 @@ def _without(options: Plain, former: Plain) -> Plain:
 
 
 def is_own(dataset: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether the options of a data set are those of one that reads a user's own rows."""
+    """Whether the options of a data set are those of one, or of a mixture, that reads a user's own rows."""
+    if is_mix(dataset):
+        return all(is_own(part.get("dataset")) for part in parts_of(dataset).values())
     return isinstance(dataset, Mapping) and dataset.get("name") in _USER_ROWS
 
 
 def has_split(dataset: Mapping[str, Any], split: str) -> bool:
     """Whether the options of such a data set, which need not be valid, give it a dev or test split."""
+    if is_mix(dataset):
+        return any(has_split(part.get("dataset", {}), split) for part in parts_of(dataset).values())
     parts = (dataset.get("splits"), dataset.get("split"))
     return dataset.get(split) is not None or any(split in part for part in parts if isinstance(part, Mapping))
 

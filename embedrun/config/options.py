@@ -193,7 +193,11 @@ class TrainingConfig:
     dev_tasks: dict[str, Any] | None = option(
         None, unit="evaluation tasks on dev splits, by name, beside the data set's own; null: none"
     )
-    select_by: str | None = option(None, unit="key of the dev score that selects; null: Spearman on dev")
+    select_by: str | dict[str, float] | None = option(
+        None,
+        unit="key of the dev score that selects, or a mapping of keys to weights; null: Spearman on dev, the "
+        "mean over the parts of a mixture",
+    )
     select_lowest: bool = option(False, unit="whether a lower score is better")
     patience: int | None = option(
         None, unit="early stopping after so many dev scores without a new best; null: never", at_least=1

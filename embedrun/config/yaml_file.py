@@ -70,6 +70,10 @@ def overrides_of(path: Path, root: str) -> list[str]:
     for key, value in _flat(loaded, below):
         if key in groups and not isinstance(value, Mapping):
             choices.append(_chosen(key, value))
+        elif (
+            key == "dataset.name" and value in presets.groups()["dataset"]
+        ):  # the options beside it are its own
+            choices.append(_chosen("dataset", value))
         else:
             options.append(f"{'++' if key.startswith(_OPEN) else ''}{key}={_value(value)}")
     return [*choices, *options]

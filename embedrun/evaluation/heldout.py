@@ -1,17 +1,22 @@
 """A data set's own held-out split: cosine against its scores."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from embedrun.evaluation.intervals import FEWEST, interval, spearman_draws
-from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines, spearman
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines, joined, spearman
 from embedrun.rows import Rows
 
 
 class Heldout:
     """Spearman × 100 on a split of the data set that the run trains on.
 
-    The key is `<data set>_<split>/spearman`, so a dev score is never taken for a test score.
+    The key is `<data set>_<split>/spearman`, so a dev score is never taken for a test score. Of a mixture
+    there is one of each part, `<part>_<split>/spearman`, and their mean, `mix_<split>/spearman`.
 
     Args:
         split: which split.
@@ -38,6 +43,20 @@ class Heldout:
         time.
         """
         pairs = rows["heldout"]
+        if not pairs.subset:
+            return self._scored(pairs, encode)
+        names = np.array(pairs.subset)
+        parts = {
+            part: self._scored(
+                replace(pairs.part(np.flatnonzero(names == part)), name=part, subset=[]), encode
+            )
+            for part in dict.fromkeys(pairs.subset)
+        }
+        key = f"{pairs.name}_{self.split}/spearman"
+        mean = math.fsum(part.scores[part.main] for part in parts.values()) / len(parts)
+        return joined(parts, Scores({key: mean}, key, {}))
+
+    def _scored(self, pairs: Rows, encode: Encode) -> Scores:
         name = f"{pairs.name}_{self.split}"
         predicted = cosines(encode, pairs.texts["left"], pairs.texts["right"])  # (pairs,)
         gold = pairs.targets["score"]

@@ -1,25 +1,31 @@
 """What trains: encoder, losses, rows as tokens, and their order, from a plan."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
+from torch.nn import ModuleDict
 
 from embedrun.backbone.adapter import count
 from embedrun.backbone.tokens import tokenize
 from embedrun.config import BackboneConfig, PoolingConfig, TrainConfig, TrainingConfig
 from embedrun.dataset import views_of
+from embedrun.dataset.mix import Mix as Mixed
+from embedrun.dataset.mix import each
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
+from embedrun.experiment.data import Divided
 from embedrun.experiment.plan import TrainPlan
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.loss.terms import Pass
-from embedrun.prompt import in_training, in_use
+from embedrun.prompt import Prompt, in_training, in_use
 from embedrun.rows import Rows, numbered_negatives
-from embedrun.training.feed import Feed, Teachers, order_of
-from embedrun.training.order import Draw, Order
+from embedrun.training.feed import Feed, Feeds, Teachers, order_of
+from embedrun.training.mixture import Mixture, mixed_batches
+from embedrun.training.order import Draw, Schedule
 from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper
 
@@ -30,57 +36,85 @@ class Built:
 
     encoder: Encoder
     stepper: Stepper
-    feed: Feed
-    order: Order
+    feed: Feed | Feeds
+    order: Schedule
 
 
-def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -> Built:
+def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes) -> Built:
     """Everything that training needs, made in one order, so that a seed determines the run."""
-    config, losses = plan.config, plan.losses
+    config, train = plan.config, rows.train
     encoder = Encoder.build(
-        config.backbone, config.pooling, seed=config.seed, vocabulary_texts=rows.sentences
+        config.backbone,
+        config.pooling,
+        seed=config.seed,
+        vocabulary_texts=lambda: chain.from_iterable(part.sentences() for part in train.values()),
     ).to(compute.device)
-    prompts = in_training(encoder.prompt, config.dataset.get("prompts") or {}, views_of(plan.dataset))
+    trained_prompt = encoder.prompt
     encoder.score_at(config.evaluation.max_length, trained=config.backbone.max_length)
     encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
-    _check_views(losses.passes.values(), encoder.backbone.max_length)
-    feed = Feed(
-        rows,
-        partial(tokenize, encoder.backbone),
-        losses.passes,
-        losses.targets,
-        seed=config.seed,
-        processes=processes,
-        mask=_mask(rows, encoder),
-        prompts=prompts,
-        anew=encoder.backbone.tokenize,
-    )
-    teachers = _teachers(config, feed, compute)
-    mix = Mix(
-        config.loss.terms,
-        dim=encoder.dim,
-        teacher_dims=teachers.dims,
-        negatives=len(numbered_negatives(rows.texts)),
-    ).to(compute.device)
+    feeds: dict[str, Feed] = {}
+    for part, losses in plan.losses.items():
+        _check_views(losses.passes.values(), encoder.backbone.max_length)
+        feeds[part] = Feed(
+            train[part],
+            partial(tokenize, encoder.backbone),
+            losses.passes,
+            losses.targets,
+            seed=config.seed,
+            processes=processes,
+            mask=_mask(train[part], encoder),
+            prompts=prompts_of(plan, trained_prompt, part),
+            anew=encoder.backbone.tokenize,
+            before=sum(len(feed.texts) for feed in feeds.values()),
+        )
+    teachers = _teachers(config, list(feeds.values()), compute)
+    mixes = {
+        part: Mix(
+            losses.options,
+            dim=encoder.dim,
+            teacher_dims=teachers.dims,
+            negatives=len(numbered_negatives(train[part].texts)),
+        )
+        for part, losses in plan.losses.items()
+    }
+    mix = (mixes[""] if "" in mixes else ModuleDict(mixes)).to(compute.device)
+    taught = list(dict.fromkeys(view for losses in plan.losses.values() for view in losses.taught))
     stepper = Stepper(
-        encoder, mix, compute, config.training, teachers=teachers, taught=losses.taught, processes=processes
+        encoder, mix, compute, config.training, teachers=teachers, taught=taught, processes=processes
     )
     # What a backbone cannot do should show before anything is scored.
-    stepper.rehearse(feed.batch(Draw(0, 0, np.arange(min(max(2, processes.size), len(rows))))))
-    order = order_of(feed, rows, config.training, config.seed, processes=processes.size)
-    return Built(encoder, stepper, feed, order)
+    for part, feed in feeds.items():
+        first = np.arange(min(max(2, processes.size), len(train[part])))  # (first,)
+        stepper.rehearse(feed.batch(Draw(0, 0, first, part)))
+    feed = feeds[""] if "" in feeds else Feeds(feeds)
+    return Built(encoder, stepper, feed, _order(plan, rows, feeds, processes))
+
+
+def _order(plan: TrainPlan, rows: Divided, feeds: Mapping[str, Feed], processes: Processes) -> Schedule:
+    training, seed, mix = plan.config.training, plan.config.seed, plan.dataset
+    if isinstance(mix, Mixed) and mix.batches == "mixed":
+        return mixed_batches(mix, rows.sizes, training, seed)
+    orders = {
+        part: order_of(feed, rows.train[part], training, seed, processes=processes.size)
+        for part, feed in feeds.items()
+    }
+    if isinstance(mix, Mixed):
+        return Mixture(mix, orders, seed=seed, accumulate=training.accumulate)
+    return orders[""]
 
 
 def announcement(
-    built: Built, rows: Rows, training: TrainingConfig, compute: Compute, processes: Processes
+    built: Built, train: Mapping[str, Rows], training: TrainingConfig, compute: Compute, processes: Processes
 ) -> list[str]:
     """What is about to be trained, and warnings of what a person may not expect: a line each."""
     encoder, order = built.encoder, built.order
+    total = sum(map(len, train.values()))
+    names = ", ".join(rows.name for rows in train.values())
     weights = sum(weight.numel() for weight in encoder.parameters() if weight.requires_grad)
     steps = order.steps(training.epochs, training.max_steps)
     most = "at most " if training.batch_tokens is not None else ""
     lines = [
-        f"{len(rows):,} rows of {rows.name}, {steps:,} steps of {most}{training.batch_size} rows"
+        f"{total:,} rows of {names}, {steps:,} steps of {most}{training.batch_size} rows"
         + (f" x {training.accumulate}" if training.accumulate > 1 else "")
         + f", {weights:,} of {count(encoder):,} parameters trainable"
         + f", {compute.device.type} {compute.precision}, pooling {encoder.pooling.name}"
@@ -91,18 +125,30 @@ def announcement(
             f"{size:,} rows over {processes.size} processes, each anchor is compared with {size - 1:,} others"
         )
     if training.distinct_texts or training.batch_tokens is not None:
-        lines.append(f"{order.left_out(0):,} of {len(rows):,} rows fill no batch in the first epoch")
+        lines.append(f"{order.left_out(0):,} of {total:,} rows fill no batch in the first epoch")
     if training.accumulate > 1:
         lines.append(
             f"warning: training.accumulate={training.accumulate}: the losses compare the "
             f"{training.batch_size} rows of a batch only, not all "
             f"{training.batch_size * training.accumulate} of a step"
         )
-    if rows.masked is not None:
+    for rows in (rows for rows in train.values() if rows.masked is not None):
         usable = int(rows.targets["maskable"].sum())
         share = 100 * usable / len(rows)
         lines.append(f"{usable:,} of {len(rows):,} sentences ({share:.1f} %) are long enough to be masked")
+    if isinstance(order, Mixture):
+        lines.append(
+            "an epoch of the mixture has "
+            + ", ".join(f"{count:,} batches of {part}" for part, count in order.counts.items())
+        )
     return lines
+
+
+def prompts_of(plan: TrainPlan, prompt: Prompt | None, part: str) -> dict[str, Prompt | None]:
+    """What stands around the texts of each view of a part; `prompt` is that of the model."""
+    data_sets = each(plan.dataset, "train")
+    dataset = data_sets.get(part, next(iter(data_sets.values())))
+    return in_training(prompt, plan.config.dataset.get("prompts") or {}, views_of(dataset))
 
 
 def _check_views(passes: Iterable[Pass], longest: int) -> None:
@@ -125,7 +171,7 @@ def _mask(rows: Rows, encoder: Encoder) -> str:
     return token
 
 
-def _teachers(config: TrainConfig, feed: Feed, compute: Compute) -> Teachers:
+def _teachers(config: TrainConfig, feeds: Sequence[Feed], compute: Compute) -> Teachers:
     training = config.training
     encoders = [
         Encoder.build(
@@ -135,4 +181,6 @@ def _teachers(config: TrainConfig, feed: Feed, compute: Compute) -> Teachers:
         ).to(compute.device)
         for teacher in training.teachers or ()
     ]
-    return Teachers(encoders, feed.texts, in_memory=training.teacher_vectors == "memory")
+    first, *others = (feed.texts for feed in feeds)
+    texts = [*chain(first, *others)] if others and encoders else first  # as they are numbered
+    return Teachers(encoders, texts, in_memory=training.teacher_vectors == "memory")

@@ -9,6 +9,7 @@ from typing import Any
 from embedrun import family
 from embedrun.card import Source
 from embedrun.config import Checker
+from embedrun.config.mixture import alone
 from embedrun.dataset import DataSet, files_of
 from embedrun.experiment.losses import papers, plan_losses, sources
 from embedrun.files import Plain
@@ -50,16 +51,22 @@ def made_of(run: RunFiles) -> Plain:
     """Base model, data and papers of a run and of the trainings before it, as `card_text` takes them."""
     stages = [*run.environment.get(STAGES, []), {"config": run.config, "data": run.data}]
     configs = [stage["config"] for stage in stages]
-    data = [_dataset(config) for config in configs]
-    losses = [plan_losses(Checker(), *both) for both in zip(configs, data, strict=True)]
+    parts = [part for config in configs for _, part in alone(config)]
+    data = [_dataset(config) for config in parts]
+    losses = [plan_losses(Checker(), *both) for both in zip(parts, data, strict=True)]
     return {
         "base_model": configs[0]["backbone"]["name"],
         "base_is_local": _base_is_local(configs[0], stages[0]),
-        "dataset": ", then on ".join(config["dataset"]["name"] for config in configs),
-        "sources": list(dict.fromkeys(chain(*map(_sources, configs, data)))),
+        "dataset": ", then on ".join(_named(config) for config in configs),
+        "sources": list(dict.fromkeys(chain(*map(_sources, parts, data)))),
         "citations": list(dict.fromkeys(chain(*map(sources, losses)))),
         "bibtex": list(dict.fromkeys(chain(*map(papers, losses)))),
     }
+
+
+def _named(config: Plain) -> str:
+    names = [part["dataset"]["name"] for _, part in alone(config)]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} together"
 
 
 def _base_is_local(config: Plain, environment: Plain) -> bool | None:

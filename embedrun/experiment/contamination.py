@@ -255,10 +255,23 @@ def of_run(seen: Sequence[Rows], test: Scored, dev: Scored) -> tuple[Contaminati
     return Contamination.find(seen, {**test, **dev}), Contamination.find(selecting, test)
 
 
-def tell(folder: Path, training: Contamination, selection: Contamination | None = None) -> None:
+def by_part(train: Mapping[str, Rows], test: Scored) -> dict[str, Contamination]:
+    """What the test rows share with each part of a mixture; nothing where there is one data set."""
+    parts = train if len(train) > 1 else {}
+    return {part: Contamination.find([rows], test) for part, rows in parts.items()}
+
+
+def tell(
+    folder: Path,
+    training: Contamination,
+    selection: Contamination | None = None,
+    parts: Mapping[str, Contamination] | None = None,
+) -> None:
     """Write `contamination.json` into a run directory, and report seen rows, if any."""
     tables = {"training": training} if selection is None else {"training": training, "selection": selection}
-    data = {name: shared.data() for name, shared in tables.items()}
+    data: Plain = {name: shared.data() for name, shared in tables.items()}
+    if parts:
+        data["parts"] = {part: shared.data() for part, shared in parts.items()}
     write_atomically(folder / CONTAMINATION_FILE, to_json({"schema": 1, "rule": _RULE, **data}))
     where = f"see {CONTAMINATION_FILE}"
     if summary := training.summary():

@@ -3,16 +3,18 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
 from embedrun.backbone.files import base_of, commit_of, locate
 from embedrun.backbone.shape import shape_of
-from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
+from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig, TrainConfig
+from embedrun.config.mixture import data_sets
 from embedrun.dataset import DataSet
+from embedrun.dataset.mix import each, named
 from embedrun.dataset.named import unreadable
-from embedrun.dataset.split import hold_out
+from embedrun.dataset.split import Held, hold_out
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.scores import Task
 from embedrun.experiment import scoring
@@ -27,10 +29,10 @@ from embedrun.experiment.plan import (
 )
 from embedrun.family import code_of, family_name
 from embedrun.files import Plain, write_atomically
-from embedrun.rows import Rows, Skipped
+from embedrun.rows import Rows, Skipped, joined
 from embedrun.runs import sums
 from embedrun.runs.search import MODEL
-from embedrun.store import Store, sha256
+from embedrun.store import Store, hub, sha256
 
 # What decides a model's vectors; a folder may hold other files, such as its card.
 _FILES = (
@@ -85,6 +87,12 @@ def check_places(
         raise DataError(problems)
     if config.layers is not None:
         shape_of(config)  # refuses more than the model has
+
+
+def commits(config: TrainConfig) -> dict[str, str]:
+    """The commits of the data sets of the hub, of a mixture those of its parts."""
+    every = data_sets(config.dataset).values()
+    return {name: commit for options in every for name, commit in hub.commit_of(options).items()}
 
 
 def seen_rows(plan: TrainPlan | EvaluatePlan, store: Store) -> list[Rows]:
@@ -162,7 +170,7 @@ def _rows(plan: TrainPlan | EvaluatePlan) -> dict[str, str]:
         return scoring.fingerprints_of(seen) | test.fingerprints()
     rows = divided(plan, store)
     return (
-        scoring.fingerprints_of([*seen, rows.every])
+        scoring.fingerprints_of([*seen, *rows.every.values()])
         | scoring.dev_scorer(plan.dev_tasks, rows.dev, store, evaluation).fingerprints()
         | scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation).fingerprints()
     )
@@ -199,30 +207,43 @@ LAST = "nothing: the last checkpoint is kept"
 
 @dataclass(frozen=True)
 class Divided:
-    """The rows of a run: the training split as it was read, those trained on, those that select, if any.
+    """The rows of a run: the training splits as they were read, those trained on, those that select, if any.
 
-    `selected_by` is what selects, in a few words; `said` is the line that a person is told of it, or empty.
+    The first are by part of a mixture, under '' where there is one data set; those trained on are by the
+    losses of the plan, and `sizes` are the numbers of rows by part. `selected_by` is what selects, in a few
+    words; `said` are the lines that a person is told of it.
     """
 
-    every: Rows
-    train: Rows
+    every: dict[str, Rows]
+    train: dict[str, Rows]
     dev: Rows | None
     selected_by: str
-    said: str = ""
+    said: Sequence[str] = ()
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many are trained on."""
+        return sum(map(len, self.train.values()))
 
 
 def read_splits(plan: TrainPlan) -> list[tuple[DataSet, str]]:
     """Every split of a data set that a run reads."""
     tasks = [*scoring.splits_of(plan.tasks, plan.dataset), *scoring.splits_of(plan.dev_tasks, None)]
-    named = [(plan.dataset, "train"), (plan.dev, "dev"), *tasks, (plan.seen, "train")]
-    return [(dataset, split) for dataset, split in named if dataset is not None]
+    named = [(plan.dataset, "train"), (plan.dev, "dev"), (plan.seen, "train")]
+    splits = [
+        (part, split) for data, split in named if data is not None for part in each(data, split).values()
+    ]
+    return [*splits, *tasks]
 
 
 def expected(plan: TrainPlan) -> str:
     """`Divided.selected_by`, as far as it is known without the training rows."""
-    if plan.dev is not None:
-        return f"{family_name(plan.dev)} dev"
-    return "5 % of the training rows, held out if there are enough" if plan.holds_out else LAST
+    if plan.dev is None:
+        return "5 % of the training rows, held out if there are enough" if plan.held else LAST
+    parts = [part or family_name(dataset) for part, dataset in each(plan.dev, "dev").items()]
+    more = [f"5 % of the rows of {part}, held out if there are enough" for part in plan.held]
+    return ", ".join([*(f"{part} dev" for part in parts), *more])
 
 
 def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
@@ -232,28 +253,61 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     seed of the run nor on `training.data_fraction`, which draws from the others. Without `with_dev`, the dev
     split of a data set is left unread.
     """
-    every, fraction = plan.dataset.read("train", store), plan.config.training.data_fraction
-    if plan.dev is not None:
-        train = every.drawn(fraction, plan.config.seed)
-        dev = plan.dev.read("dev", store) if with_dev else None
-        chosen = expected(plan) if dev is None else f"{dev.name} dev"
-        remark = getattr(plan.dataset, "remark", lambda store: "")(store)
-        return Divided(every, train, dev, chosen, remark)
-    seed = plan.config.dataset.get("split_seed", 42)
-    held_out = hold_out(every, seed) if plan.holds_out else None
-    train = (every if held_out is None else held_out.train).drawn(fraction, plan.config.seed)
-    if held_out is None or held_out.dev is None:
-        if unselected := without_dev(plan.config, plan.dataset):
-            raise ConfigError(unselected)
-        kept = "the last checkpoint is kept"
-        if plan.config.training.dev == "none":
-            return Divided(every, train, None, LAST, f"training.dev=none: {kept}")
-        reason = "and none of these rows can be ranked" if held_out is None else held_out.reason
-        ways = ways_to_dev(plan.config, plan.dataset)
-        return Divided(every, train, None, LAST, f"no dev rows, {reason}: {kept}; {ways} gives them")
-    what = f"{held_out.rows:,} of {len(every):,} training rows"
-    notice = (
-        f"{what} are held out to pick the checkpoint, by dataset.split_seed={seed}; they share no text with "
-        "the others. To choose: dataset.dev=FILE, 'dataset.split={train: 0.9, dev: 0.1}' or training.dev=none"
+    config, fraction = plan.config, plan.config.training.data_fraction
+    data_sets = each(plan.dataset, "train")
+    every = {part: named(dataset.read("train", store), part) for part, dataset in data_sets.items()}
+    held = {part: hold_out(every[part], _split_seed(config, part)) for part in plan.held}
+    train = {
+        part: (held[part].train if part in held else rows).drawn(fraction, config.seed)
+        for part, rows in every.items()
+    }
+    dev, chosen = {}, []
+    if plan.dev is not None and with_dev:
+        read = {part: dataset.read("dev", store) for part, dataset in each(plan.dev, "dev").items()}
+        dev = {part: named(rows, part) for part, rows in read.items()}
+        chosen = [f"{rows.name} dev" for rows in dev.values()]
+    remarks = (
+        getattr(dataset, "remark", lambda store: "")(store)
+        for part, dataset in data_sets.items()
+        if part in dev or (plan.dev is not None and not part)
     )
-    return Divided(every, train, held_out.dev, f"{what}, held out", notice)
+    said = [remark for remark in remarks if remark]
+    for part, of_part in held.items():
+        what = f"{of_part.rows:,} of {len(every[part]):,} training rows" + (f" of {part}" if part else "")
+        if of_part.dev is not None:
+            dev[part] = named(of_part.dev, part)
+            chosen.append(f"{what}, held out")
+            said.append(_held_out_notice(what, part, _split_seed(config, part)))
+    sizes = {part: len(rows) for part, rows in train.items()}
+    if list(plan.losses) == [""]:
+        train = {"": joined(train)}
+    if not dev and (plan.dev is None or with_dev):
+        said += _no_dev_rows(plan, held)
+        return Divided(every, train, None, LAST, said, sizes)
+    rows = joined({part: dev[part] for part in [*every, ""] if part in dev}) if dev else None
+    return Divided(every, train, rows, ", ".join(chosen) or expected(plan), said, sizes)
+
+
+def _split_seed(config: TrainConfig, part: str) -> int:
+    return data_sets(config.dataset)[part].get("split_seed", 42)
+
+
+def _held_out_notice(what: str, part: str, seed: int) -> str:
+    place = f"dataset.parts.{part}.dataset" if part else "dataset"
+    return (
+        f"{what} are held out to pick the checkpoint, by {place}.split_seed={seed}; they share no text with "
+        f"the others. To choose: {place}.dev=FILE, '{place}.split={{train: 0.9, dev: 0.1}}' or "
+        "training.dev=none"
+    )
+
+
+def _no_dev_rows(plan: TrainPlan, held: Mapping[str, Held]) -> list[str]:
+    """What is said where nothing selects; a ConfigError where an option asks for it."""
+    if unselected := without_dev(plan.config, plan.dataset):
+        raise ConfigError(unselected)
+    kept = "the last checkpoint is kept"
+    if plan.config.training.dev == "none":
+        return [f"training.dev=none: {kept}"]
+    reasons = dict.fromkeys(part.reason for part in held.values())
+    reason = " ".join(reasons) or "and none of these rows can be ranked"
+    return [f"no dev rows, {reason}: {kept}; {ways_to_dev(plan.config, plan.dataset)} gives them"]

@@ -16,6 +16,7 @@ from torch.nn import ModuleDict
 
 from embedrun import family
 from embedrun.config import Checker
+from embedrun.config.mixture import placed
 from embedrun.config.scale import upper_quarter
 from embedrun.console import say_and_log
 from embedrun.dataset import DataSet, views_of
@@ -24,10 +25,11 @@ from embedrun.family import build, family_name, without
 from embedrun.files import Plain
 from embedrun.loss import terms
 from embedrun.loss.terms import IDENTITY, TEACHER, Pass, Positives, Term, needs, source, used
-from embedrun.rows import numbered_negatives
+from embedrun.rows import Rows, numbered_negatives
 
 _COMMON = ("weight", "name", "views")  # options of every term; embedrun/loss/mix.py reads them
 _BOUND = "positive_from"  # the option of a term that takes pairs for positives by their score
+_TERM = re.compile(r"(?:(?P<part>\w+)/)?loss/(?P<key>\w+)")  # in metrics.jsonl
 _KEY = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _NO_TEACHER = (
     "learns from frozen encoders, and there is none; give training.teachers, such as "
@@ -47,6 +49,7 @@ class Losses:
         taught: views whose texts the teachers encode.
         unbounded: keys of the terms that lack `positive_from`, which depends on a scale that is not known.
         score_range: the scale of the user's scores, where it is said.
+        options: of the terms as they are configured, by key.
     """
 
     terms: dict[str, Term] = field(default_factory=dict)
@@ -56,6 +59,7 @@ class Losses:
     taught: list[str] = field(default_factory=list)
     unbounded: list[str] = field(default_factory=list)
     score_range: tuple[float, float] | None = None
+    options: Plain = field(default_factory=dict)
 
     def idle(self, rows: int, columns: Mapping[str, Tensor] | None = None) -> list[str]:
         """Terms that can never be active in a batch of so many rows, each with its reason.
@@ -93,11 +97,11 @@ def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Loss
     training = group_of(plain, "training")
     teachers = training.get("teachers")
     count = len(teachers) if isinstance(teachers, list) else 0
-    planner = _Planner(checker, dataset, count)
-    losses = planner.losses
     by_key = group_of(plain, "loss").get("terms")
     if not isinstance(by_key, Mapping):
-        return losses  # the schema check has reported it
+        return Losses()  # the schema check has reported it
+    planner = _Planner(checker, dataset, count, by_key)
+    losses = planner.losses
     for key, options in by_key.items():
         planner.add(str(key), options)
     if not losses.terms and not checker.problems:
@@ -105,20 +109,25 @@ def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Loss
     rows = training.get("batch_size")
     if type(rows) is int and rows > 0:
         checker.problems += losses.idle(rows)
-    if count and not losses.taught and not checker.problems:
-        checker.problems.append(
-            "training.teachers: no loss learns from teachers; choose loss=mse_teacher, loss=mse_embeddings "
-            "or loss=rankcse, or leave it null"
-        )
     return losses
+
+
+def untaught(training: Plain, losses: Iterable[Losses]) -> list[str]:
+    """Teachers that no loss of a run learns from."""
+    if not training.get("teachers") or any(mix.taught for mix in losses):
+        return []
+    return [
+        "training.teachers: no loss learns from teachers; choose loss=mse_teacher, loss=mse_embeddings or "
+        "loss=rankcse, or leave it null"
+    ]
 
 
 class _Planner:
     """Adds the terms of a mix to `losses`, one by one; `teachers` is how many there are."""
 
-    def __init__(self, checker: Checker, dataset: DataSet | None, teachers: int) -> None:
+    def __init__(self, checker: Checker, dataset: DataSet | None, teachers: int, options: Plain) -> None:
         self._checker, self._dataset, self._teachers = checker, dataset, teachers
-        self.losses = Losses(score_range=getattr(dataset, "score_range", None))
+        self.losses = Losses(score_range=getattr(dataset, "score_range", None), options=dict(options))
 
     def add(self, key: str, options: object) -> None:
         """Build a term, and note what is wrong with it."""
@@ -273,6 +282,30 @@ def _badly_bounded(losses: Losses, key: str, chosen: Positives, score: np.ndarra
     ]
 
 
+def check_rows(
+    losses: Mapping[str, Losses], batch_size: int, train: Mapping[str, Rows]
+) -> tuple[dict[str, str], list[str]]:
+    """Hold the rows of each part against its losses: its positives as `positives` has them, and warnings.
+
+    Raises:
+        ConfigError: where `check_active` refuses a part.
+    """
+    texts, warnings, problems = {}, [], []
+    for part, mix in losses.items():
+        rows, of_part = train[part], f"{part}/" if part else ""
+        try:
+            check_active(mix, batch_size, rows.targets, len(rows))
+        except ConfigError as fault:
+            problems += [placed(part, problem) for problem in fault.problems]
+            continue
+        chosen, doubts = positives(mix, rows.targets, len(rows))
+        texts |= {f"{of_part}{key}": text for key, text in chosen.items()}
+        warnings += [placed(part, doubt) for doubt in [*doubts, contradiction(mix, rows.targets)] if doubt]
+    if problems:
+        raise ConfigError(problems)
+    return texts, warnings
+
+
 def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | None:
     """A warning where labels and scores, both read by the terms, order the pairs against each other, or None.
 
@@ -295,19 +328,29 @@ def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | No
     )
 
 
-def tell_first_step(losses: Losses, values: Mapping[str, Tensor | float]) -> None:
-    """Say each term's share of the gradient, with a warning of a term that has hardly any."""
-    if len(losses.terms) < 2:
-        return
-    shares = {key: float(values.get(f"gradient_share/{key}", 1)) for key in losses.terms}
+def tell_first_step(losses: Mapping[str, Losses], values: Mapping[str, Tensor | float]) -> None:
+    """Say each term's share of the gradient, with a warning of a term that has hardly any.
+
+    Of a mixture these are the terms of the parts that the first step has.
+    """
+    for part, mix in losses.items():
+        start = f"{part}/gradient_share/" if part else "gradient_share/"
+        shares = {key: float(values[start + key]) for key in mix.terms if start + key in values}
+        if len(shares) > 1:
+            _tell_shares(part, shares)
+
+
+def _tell_shares(part: str, shares: Mapping[str, float]) -> None:
     texts = {
         key: "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %" for key, share in shares.items()
     }
-    say_and_log(f"gradient at the first step: {', '.join(map(' '.join, texts.items()))}")
+    of_part = f" ({part})" if part else ""
+    say_and_log(f"gradient at the first step{of_part}: {', '.join(map(' '.join, texts.items()))}")
     for key in [key for key, share in shares.items() if share < 0.01]:
+        path = placed(part, f"loss.terms.{key}")
         say_and_log(
-            f"warning: loss.terms.{key}: {texts[key]} of the gradient at the first step, as if the mix "
-            f"were without it; raise loss.terms.{key}.weight, or leave the term out"
+            f"warning: {path}: {texts[key]} of the gradient at the first step, as if the mix "
+            f"were without it; raise {path}.weight, or leave the term out"
         )
 
 
@@ -317,15 +360,15 @@ def idle(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
     Of a term with a margin, comparisons may all be beyond it from the start: a masked copy is hardly ever
     farther from its sentence than another one with more masks.
     """
-    logged: dict[str, list[float]] = {}
+    logged: dict[tuple[str, str], list[float]] = {}
     for line in metrics:
-        kind, _, key = line["name"].partition("/")
-        if kind == "loss" and key and line["split"] == "train":
-            logged.setdefault(key, []).append(line["value"])
+        if (name := _TERM.fullmatch(line["name"])) and line["split"] == "train":
+            logged.setdefault((name["part"] or "", name["key"]), []).append(line["value"])
     return [
-        f"loss.terms.{key}: its loss was 0 at all {len(values)} steps that were logged, as if the mix were "
-        f"without it; violated/{key} in metrics.jsonl has the share of comparisons in the wrong order"
-        for key, values in logged.items()
+        f"{placed(part, f'loss.terms.{key}')}: its loss was 0 at all {len(values)} steps that were logged, "
+        f"as if the mix were without it; {f'{part}/' if part else ''}violated/{key} in metrics.jsonl has the "
+        "share of comparisons in the wrong order"
+        for (part, key), values in logged.items()
         if len(values) > 2 and not any(values)
     ]
 

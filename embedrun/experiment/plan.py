@@ -4,12 +4,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from torch.nn import ModuleDict
+
 from embedrun import tracking
 from embedrun.backbone import adapter, layers
 from embedrun.backbone.scratch import problems as shape_problems
-from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig
+from embedrun.config import (
+    REQUIRED,
+    Checker,
+    EvaluateConfig,
+    GpuConfig,
+    PoolingConfig,
+    TrainConfig,
+    nearest,
+)
 from embedrun.config.decides import is_own
+from embedrun.config.mixture import NAME, OF_PART, SPLITS_SCORED, alone, data_sets, is_mix, parts_of, placed
 from embedrun.dataset import DataSet, graded, views_of
+from embedrun.dataset.mix import Mix, Part, each
 from embedrun.dataset.named import data_set
 from embedrun.dataset.published import Stsb
 from embedrun.dataset.split import is_ranked
@@ -17,7 +29,7 @@ from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import Task, key_space, pieces
 from embedrun.experiment import scoring
-from embedrun.experiment.losses import Losses, group_of, plan_losses
+from embedrun.experiment.losses import Losses, group_of, plan_losses, untaught
 from embedrun.experiment.scoring import OWN
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
@@ -154,11 +166,14 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
             "training.batching: text_grouped puts equal texts into one batch, and training.distinct_texts "
             "keeps them apart; choose one"
         )
-    if training.select_by is not None and not scoring.is_dev(training.select_by):
-        checker.problems.append(
-            f"training.select_by: {training.select_by!r} is the key of no dev score, and a test set never "
-            "selects a checkpoint; null is Spearman on the dev split, and training.dev_tasks gives more"
-        )
+    checker.problems += [
+        f"training.select_by: {key!r} is the key of no dev score, and a test set never "
+        "selects a checkpoint; null is Spearman on the dev split, and training.dev_tasks gives more"
+        for key in scoring.selecting_keys(training.select_by)
+        if not scoring.is_dev(key)
+    ]
+    if isinstance(training.select_by, Mapping) and not sum(training.select_by.values()) > 0:
+        checker.problems.append("training.select_by: the weights must add up to a number above 0")
     if training.patience is not None and training.evaluate_every is training.evaluations_per_epoch is None:
         checker.problems.append(
             "training.patience: there is one dev score, at the end; give training.evaluate_every too"
@@ -207,20 +222,23 @@ class TrainPlan:
     """One checked training run.
 
     Args:
+        dataset: of a mixture, that which has the others.
         dev: the data set whose `dev` split selects the checkpoint; None for no such split.
+        losses: of each part of a mixture; one under '' of a single data set, or where all parts have one.
         seen: the data set of `evaluation.contamination`.
         dev_tasks: what else is scored on dev splits, by name.
-        holds_out: whether some training rows are held out to select, as far as there are enough.
+        held: parts of which some training rows are held out to select, as far as there are enough; '' is the
+            part of a single data set.
     """
 
     config: TrainConfig
     dataset: DataSet
     dev: DataSet | None
     tasks: dict[str, Task]
-    losses: Losses
+    losses: dict[str, Losses]
     seen: DataSet | None
     dev_tasks: dict[str, Task] = field(default_factory=dict)
-    holds_out: bool = False
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -237,8 +255,8 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
     """Check a composed training configuration; without `here`, not whether this machine has its device."""
     checker = Checker()
     config = checker.build(TrainConfig, plain)
-    dataset = plan_dataset(checker, plain.get("dataset"))
-    losses = plan_losses(checker, plain, dataset)
+    dataset = plan_dataset(checker, plain.get("dataset"), mixture=True)
+    losses = _plan_mixes(checker, plain, dataset)
     tasks, seen = _plan_scoring(checker, plain, dataset)
     if OWN in tasks:
         checker.problems.append(
@@ -250,30 +268,84 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
         _cross_check(checker, config, here=here)
     if config is None or dataset is None:
         raise checker.refusal()
-    dev, holds_out = _selecting(config, dataset)
-    if dev is None and not holds_out:
+    dev, held = _selecting(config, dataset)
+    if dev is None and not held:
         checker.problems += without_dev(config, dataset)
     if checker.problems:
         raise checker.refusal()
-    return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, holds_out)
+    return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, held)
 
 
-def _selecting(config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
+def _plan_mixes(checker: Checker, plain: Plain, dataset: DataSet | None) -> dict[str, Losses]:
+    """The losses of each part, or of all together; notes what is wrong with them."""
+    losses: dict[str, Losses] = {}
+    mixed = dataset if isinstance(dataset, Mix) and dataset.batches == "mixed" else None
+    for name, part in list(alone(plain))[: None if mixed is None else 1]:
+        inner = Checker()
+        losses[name] = plan_losses(inner, part, mixed or _of_part(dataset, name))
+        checker.problems += [placed(name, problem) for problem in inner.problems]
+    if not checker.problems:
+        checker.problems += untaught(group_of(plain, "training"), losses.values())
+    if mixed is None:
+        return losses
+    checker.problems += _problems_of_mixed(plain, mixed)
+    return {"": next(iter(losses.values()))}
+
+
+def _of_part(dataset: DataSet | None, name: str) -> DataSet | None:
+    """The data set of a part; that of a run itself, whose part is ''."""
+    return dataset.parts[name].dataset if isinstance(dataset, Mix) else dataset
+
+
+def _problems_of_mixed(plain: Plain, dataset: Mix) -> list[str]:
+    """What keeps the rows of all parts from being in one batch."""
+    problems = []
+    (first, wanted), *others = ((name, part.get("loss")) for name, part in alone(plain))
+    for name, loss in others:
+        if loss != wanted:
+            problems.append(
+                f"dataset.parts.{name}.loss: batches=mixed has one loss, and {first} has another; give "
+                "both the same, or dataset.batches=one_part"
+            )
+    views = {name: views_of(part.dataset) for name, part in dataset.parts.items()}
+    if len(set(views.values())) > 1:
+        text = "; ".join(f"{name}: {', '.join(each)}" for name, each in views.items())
+        problems.append(
+            f"dataset.batches: mixed is for parts of the same views ({text}); choose dataset.batches=one_part"
+        )
+    training = group_of(plain, "training")
+    for name, usual in (("batch_tokens", None), ("distinct_texts", False), ("batching", "random")):
+        if training.get(name, usual) != usual:
+            problems.append(
+                f"training.{name}: is for batches of one part, got {json.dumps(training[name])}; choose "
+                "dataset.batches=one_part"
+            )
+    return problems
+
+
+def _selecting(config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, tuple[str, ...]]:
     rule = config.training.dev
     if rule in ("stsb", "none"):
-        return (Stsb() if rule == "stsb" else None), False
+        return (Stsb() if rule == "stsb" else None), ()
+    options = data_sets(config.dataset)
+    held = [
+        name
+        for name, part in each(dataset, "train").items()
+        if is_own(options[name]) and not graded(part, "dev") and is_ranked(part.form, part.targets)
+        if not isinstance(dataset, Mix) or dataset.parts[name].evaluation in ("all", "dev")
+    ]
     if graded(dataset, "dev"):
-        return dataset, False
-    if not is_own(config.dataset):
-        return Stsb(), False
-    return None, is_ranked(dataset.form, dataset.targets)
+        return dataset, tuple(held)
+    return (None if held or is_own(config.dataset) else Stsb()), tuple(held)
 
 
 def ways_to_dev(config: TrainConfig, dataset: DataSet) -> str:
     """What to type for dev rows where there are none."""
     # A dev file is read by the columns of the training pairs, so that only scored ones do.
     ranked = dataset.form != "pair" or is_ranked(dataset.form, dataset.targets)
-    takes_file = is_own(config.dataset) and ranked and config.training.dev != "none"
+    takes_file = (
+        is_own(config.dataset) and not is_mix(config.dataset) and ranked and config.training.dev != "none"
+    )
     return f"{'dataset.dev=FILE, or ' if takes_file else ''}training.dev=stsb"
 
 
@@ -340,20 +412,70 @@ def _plan_scoring(
 ) -> tuple[dict[str, Task], DataSet | None]:
     tasks = plan_tasks(checker, group_of(plain, "evaluation").get("tasks"), dataset, "evaluation.tasks", {})
     seen = _plan_seen(checker, plain)
-    check_prompts(checker, plain, None if dataset is None else views_of(dataset))
+    for name, part in alone(plain):
+        own = _of_part(dataset, name)
+        inner = Checker()
+        check_prompts(inner, part, None if own is None else views_of(own))
+        checker.problems += [placed(name, problem) for problem in inner.problems]
     return tasks, seen
 
 
-def plan_dataset(checker: Checker, options: object) -> DataSet | None:
-    """The data set of these options, as composed; None where they are faulty, which is noted."""
+def plan_dataset(checker: Checker, options: object, *, mixture: bool = False) -> DataSet | None:
+    """The data set of these options, as composed; None where they are faulty, which is noted.
+
+    Only training takes a `mixture`.
+    """
     if not isinstance(options, Mapping):
         return None  # the schema check has reported it
+    if is_mix(options):
+        if mixture:
+            return _plan_mixture(checker, options)
+        checker.problems.append(f"dataset={NAME}: is for training; name one data set, such as dataset=stsb")
+        return None
     if "name" not in options:
         checker.problems.append("dataset.name: no value given; choose dataset=...")
         return None
     # Prompts are of every data set; no class knows of them.
     class_options = without(options, "name", "prompts")
     return build(checker, "dataset", options["name"], class_options, "dataset")
+
+
+def _plan_mixture(checker: Checker, options: Plain) -> Mix | None:
+    mix = build(checker, "dataset", NAME, without(options, "name"), "dataset")
+    parts, before = {}, len(checker.problems)
+    for name, part in parts_of(options).items():
+        path = f"dataset.parts.{name}"
+        if not name.isidentifier() or hasattr(ModuleDict, name):
+            checker.problems.append(f"{path}: not a name for a part; give another, of letters, digits and _")
+        share, evaluation = part.get("share"), part.get("evaluation", "all")
+        if share is not None and (isinstance(share, bool) or not isinstance(share, int | float)):
+            checker.problems.append(f"{path}.share: expected a number, got {share!r}")
+        if evaluation not in SPLITS_SCORED:
+            choices = (
+                f"{', '.join(SPLITS_SCORED)}, got {evaluation!r}{nearest(str(evaluation), SPLITS_SCORED)}"
+            )
+            checker.problems.append(f"{path}.evaluation: expected one of {choices}")
+        inner = Checker()
+        dataset = plan_dataset(inner, part.get("dataset"))
+        checker.problems += [placed(name, _with_hint(problem)) for problem in inner.problems]
+        if dataset is not None:
+            parts[name] = Part(dataset, share, evaluation)
+    if mix is None or len(checker.problems) > before:
+        return None
+    try:
+        return mix.filled(parts)
+    except ValueError as fault:
+        checker.problems.append(f"dataset.{fault}")
+        return None
+
+
+def _with_hint(problem: str) -> str:
+    """Options of a part that stand beside those of its data set are named where one is misspelt."""
+    option = problem.partition(":")[0].rpartition(".")[2]
+    hint = (
+        nearest(option, OF_PART) if "has no such option" in problem and "did you mean" not in problem else ""
+    )
+    return problem + hint
 
 
 def _check_name(checker: Checker, name: object) -> None:

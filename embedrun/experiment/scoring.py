@@ -19,6 +19,7 @@ from embedrun import family
 from embedrun.config import EvaluationConfig, nearest
 from embedrun.console import Progress, aligned, before_training, say, score_text, units
 from embedrun.dataset import DataSet
+from embedrun.dataset.mix import each
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
@@ -218,7 +219,11 @@ def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
 def splits_of(tasks: Mapping[str, Task], dataset: DataSet | None) -> list[tuple[DataSet, str]]:
     """Every data set that the tasks score, with its split."""
     sources = [source for task in tasks.values() for source in task.sources().values()]
-    return [(dataset_of(source, dataset), source.split) for source in sources]
+    return [
+        (part, source.split)
+        for source in sources
+        for part in each(dataset_of(source, dataset), source.split).values()
+    ]
 
 
 def lacking(tasks: Mapping[str, Task]) -> list[str]:
@@ -293,10 +298,28 @@ def dev_alone(scored: Mapping[str, Scores]) -> dict[str, Scores]:
     return kept
 
 
-def own_keys(name: str) -> list[str]:
-    """The keys of the scores on the own dev split of a data set."""
-    key = f"{name}{_MARK}spearman"
-    return [key, key + SUFFIX]
+def own_keys(dev: Rows) -> list[str]:
+    """The keys of the scores on the run's own dev rows, of a mixture those of its parts behind their mean."""
+    keys = [f"{name}{_MARK}spearman" for name in dict.fromkeys([dev.name, *dev.subset])]
+    return [both for key in keys for both in (key, key + SUFFIX)]
+
+
+WEIGHTED = f"weighted{_MARK}score"  # the key of a weighted sum of dev scores
+
+
+def selecting_keys(select_by: str | Mapping[str, float] | None) -> list[str]:
+    """The dev scores that select: those of a weighted sum, or the one that is named."""
+    return [select_by] if isinstance(select_by, str) else list(select_by or ())
+
+
+def with_weighted(
+    scores: Mapping[str, float], select_by: str | Mapping[str, float] | None
+) -> dict[str, float]:
+    """Dev scores with their weighted sum, where they are selected by one; undefined as one of them is."""
+    if not isinstance(select_by, Mapping):
+        return dict(scores)
+    total = math.fsum(weight * scores.get(key, math.nan) for key, weight in select_by.items())
+    return {**scores, WEIGHTED: total / math.fsum(select_by.values())}
 
 
 def is_dev(key: str) -> bool:
@@ -304,12 +327,19 @@ def is_dev(key: str) -> bool:
     return _MARK in key
 
 
-def check_select_by(key: str, known: Collection[str]) -> None:
+def metric_of(select_by: str | Mapping[str, float] | None) -> str | None:
+    """The key of the score that selects; None: not said."""
+    return WEIGHTED if isinstance(select_by, Mapping) else select_by
+
+
+def check_select_by(select_by: str | Mapping[str, float] | None, known: Collection[str]) -> None:
     """Refuse to select by an unknown score."""
-    if key not in known:
-        raise ConfigError(
-            f"training.select_by: no dev score {key!r}{nearest(key, known)} (there are: {', '.join(known)})"
-        )
+    if problems := [
+        f"training.select_by: no dev score {key!r}{nearest(key, known)} (there are: {', '.join(known)})"
+        for key in selecting_keys(select_by)
+        if key not in known
+    ]:
+        raise ConfigError(problems)
 
 
 # Why a score is undefined.

@@ -21,7 +21,7 @@ from embedrun.evaluation.scores import Scores
 from embedrun.experiment import baseline, contamination, data, evaluation, notices, scoring
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.card import made_of
-from embedrun.experiment.losses import check_active, contradiction, idle, positives, tell_first_step
+from embedrun.experiment.losses import check_rows, idle, tell_first_step
 from embedrun.experiment.outcome import open_run_directory, resumes, settled
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
@@ -34,7 +34,7 @@ from embedrun.runs.listing import title
 from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles, stages_behind
 from embedrun.runs.search import CODE, note_resumed, same_data
 from embedrun.signals import time_limit
-from embedrun.store import Store, hub
+from embedrun.store import Store
 from embedrun.tracking import Tracker, cut
 from embedrun.training import checkpoint, workers
 from embedrun.training.loop import Fit, Selection, StepsDone, fit, restore
@@ -213,24 +213,26 @@ class Session:
         self.processes, self._plan, self._compute = processes, plan, compute
         evaluation, training = plan.config.evaluation, plan.config.training
         self._divided = data.divided(plan, store)
-        self._rows = self._divided.train
+        self._rows = self._divided.train  # by the losses that read them
         self._test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
         self._dev = scoring.dev_scorer(plan.dev_tasks, self._divided.dev, store, evaluation)
-        self._seen = [self._rows, *data.seen_rows(plan, store)]
+        self._seen = [*self._rows.values(), *data.seen_rows(plan, store)]
         selecting = scoring.selecting(self._dev.rows)
         self._trained, self._selected = contamination.of_run(self._seen, self._test.rows, selecting)
+        self._by_part = contamination.by_part(self._rows, self._test.rows)
         clean = self._trained.clean()
         self._test, self._dev = self._test.without(clean), self._dev.without(clean)
-        self._skipped = data.skipped_in([self._rows, *self._dev.every_rows(), *self._test.every_rows()])
-        check_active(plan.losses, training.batch_size, self._rows.targets, len(self._rows))
-        self._positives, warnings = positives(plan.losses, self._rows.targets, len(self._rows))
-        self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
+        self._skipped = data.skipped_in(
+            [*self._rows.values(), *self._dev.every_rows(), *self._test.every_rows()]
+        )
+        self._positives, self._warnings = check_rows(plan.losses, training.batch_size, self._rows)
         models = data.of_models(plan.config.backbone, training.teachers)
-        self._models = models | hub.commit_of(plan.config.dataset) | code_of(asdict(plan.config))
-        keys = [] if self._divided.dev is None else scoring.own_keys(self._divided.dev.name)
-        self._metric = training.select_by or next(iter(keys), None)
-        if self._metric is not None and not plan.dev_tasks:  # else the keys are known once they are scored
-            scoring.check_select_by(self._metric, keys)
+        self._models = models | data.commits(plan.config) | code_of(asdict(plan.config))
+        keys = [] if self._divided.dev is None else scoring.own_keys(self._divided.dev)
+        usual = keys[-2] if keys else None
+        self._metric = scoring.metric_of(training.select_by) or usual
+        if not plan.dev_tasks:  # else the keys are known once they are scored
+            scoring.check_select_by(training.select_by, keys)
 
     def check_same(self, resumed: Path | None) -> None:
         """Refuse other rows, models or code than the resumed run or another machine has (ConfigError).
@@ -262,9 +264,8 @@ class Session:
                 self._untrained(self._dev, built.encoder, plan.training.dev_tasks or {}, "untrained-dev")
             )
             # Before the test sets, which may take hours.
-            if self._metric is not None:
-                keys = [key for task in dev_before.values() for key in task.scores]
-                scoring.check_select_by(self._metric, keys)
+            keys = [key for task in dev_before.values() for key in task.scores]
+            scoring.check_select_by(plan.training.select_by, keys)
             before = self._untrained(self._test, built.encoder, plan.evaluation.tasks, "untrained-test")
         untrained = scoring.flat(before) | scoring.flat(dev_before)
         for key, value in untrained.items():
@@ -313,7 +314,7 @@ class Session:
 
     def _build(self) -> Built:
         checkpoint.seed_random(self._plan.config.seed)
-        return build(self._plan, self._rows, self._compute, self.processes)
+        return build(self._plan, self._divided, self._compute, self.processes)
 
     def _selection(self) -> Selection:
         training = self._plan.config.training
@@ -325,8 +326,9 @@ class Session:
         parts = replace(
             self._parts(built, selection, folder / CHECKPOINTS),
             tracker=tracker,
-            dev=lambda: scoring.flat(
-                scoring.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))
+            dev=lambda: scoring.with_weighted(
+                scoring.flat(scoring.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))),
+                training.select_by,
             ),
             heartbeat=lambda **news: self._run.status(steps=steps, seconds=self._clock.read(), **news),
             tell_first=partial(tell_first_step, self._plan.losses),
@@ -411,27 +413,32 @@ class Session:
 
     def _announce(self, built: Built, overrides: list[str], warnings: list[str]) -> None:
         data.write_skipped(self._skipped, self._run.path)
-        contamination.tell(self._run.path, self._trained, self._selected)
+        contamination.tell(self._run.path, self._trained, self._selected, self._by_part)
         training = self._plan.config.training
         lines = announcement(built, self._rows, training, self._compute, self.processes)
-        lines += [self._divided.said, *(f"{key}: {text}" for key, text in self._positives.items())]
+        lines += [*self._divided.said, *(f"{key}: {text}" for key, text in self._positives.items())]
         for line in filter(None, lines):
             say_and_log(line)
         notices.tell(self._plan.config, overrides, built.encoder.backbone.declared)
         _warn([*self._warnings, data.skip_warning(self._skipped), *warnings])
 
     def _counts(self, steps: int, best: int) -> dict[str, int]:
-        counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}
+        counts = {"train_rows": self._divided.rows}
+        if len(self._divided.sizes) > 1:
+            counts |= {f"train_rows/{part}": rows for part, rows in self._divided.sizes.items()}
+        counts |= {"steps": steps, **self._test.counts(), **self._dev.counts()}
         counts["best_step"] = best
         if self._skipped:
             counts["skipped_rows"] = len(self._skipped)
-        if self._rows.masked is not None:
-            counts["maskable_rows"] = int(self._rows.targets["maskable"].sum())
+        if masked := [rows for rows in self._rows.values() if rows.masked is not None]:
+            counts["maskable_rows"] = sum(int(rows.targets["maskable"].sum()) for rows in masked)
         return counts
 
     def _fingerprints(self) -> dict[str, str]:
         # Of whole splits, even if a part is drawn; of two with the same name, the run's own is kept.
-        seen = scoring.fingerprints_of([*self._seen[:0:-1], self._divided.every])
+        seen = scoring.fingerprints_of(
+            [*reversed(self._seen[len(self._rows) :]), *self._divided.every.values()]
+        )
         return seen | self._dev.fingerprints() | self._test.fingerprints() | self._models
 
 

@@ -138,6 +138,11 @@ class Mix(nn.Module):
         return there | {name: targets[target] for name, target in both.items()}
 
 
+def mix_of(mix: "Mix | nn.ModuleDict", part: str) -> Mix:
+    """The mix of a part of a mixture of data sets; of one data set, whose part is '', the mix itself."""
+    return mix[part] if isinstance(mix, nn.ModuleDict) else mix  # type: ignore[return-value]
+
+
 def _require(key: str, kind: str, wanted: Mapping[str, str], present: Mapping[str, Tensor]) -> None:
     for name in wanted.values():
         if name not in present:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from embedrun.config.mixture import alone
 from embedrun.console import clean, duration, numbers, say, score, short, size
 from embedrun.errors import ConfigError, is_full
 from embedrun.files import Plain, as_written, publish
@@ -175,11 +176,14 @@ def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> 
 def _recipe(config: Plain) -> tuple[str, str, str]:
     scratch = _text_at(config, "backbone.scratch", "from scratch: {0[layers]} layers, width {0[width]}")
     backbone = _text_at(config, "backbone.name") or scratch
-    weights = {
-        name: (term or {}).get("weight", 1.0) for name, term in (at(config, "loss.terms") or {}).items()
-    }
-    terms = [name if weight == 1 else f"{short(weight)} × {name}" for name, weight in weights.items()]
-    return " + ".join(terms), backbone, _text_at(config, "dataset.name")
+    losses, names = [], []
+    for part, alone_ in alone(config):
+        by_key = at(alone_, "loss.terms") or {}
+        weights = {name: (term or {}).get("weight", 1.0) for name, term in by_key.items()}
+        terms = [name if weight == 1 else f"{short(weight)} × {name}" for name, weight in weights.items()]
+        losses.append(f"{part}: {' + '.join(terms)}" if part else " + ".join(terms))
+        names.append(_text_at(alone_, "dataset.name"))
+    return "; ".join(losses), backbone, ", ".join(names)
 
 
 def _steps(config: Plain, results: Plain) -> str:
@@ -310,6 +314,19 @@ def chart(title: str, lines: Mapping[str, Points], **more: object) -> Plain:
 
 _TERM = "loss/"
 _ACTIVITY = ("active", "violated", "gradient_share")
+_KINDS = ("loss", *_ACTIVITY)
+
+
+def _by_kind(train: Mapping[str, Points]) -> dict[str, Points]:
+    """The values of a mixture's parts beside those of one data set: `nli/loss/angle` as `loss/nli/angle`."""
+    renamed = {}
+    for name, points in train.items():
+        part, _, rest = name.partition("/")
+        kind, _, term = rest.partition("/")
+        if part not in _KINDS and kind in _KINDS:
+            name = f"{kind}/{part}/{term}" if term else f"{kind} of {part}"
+        renamed[name] = points
+    return renamed
 
 
 class Panel(NamedTuple):
@@ -322,16 +339,17 @@ class Panel(NamedTuple):
 
 def panels(metrics: Metrics) -> list[Panel]:
     """The panels of a training run; none of a run without values by step."""
-    train = metrics.of("train")
+    train = _by_kind(metrics.of("train"))
     dev = [_dev(key, points) for key, points in metrics.of("dev").items() if not key.endswith(CLEAN)]
     terms = {name.removeprefix(_TERM): points for name, points in train.items() if name.startswith(_TERM)}
     activity = {name: points for name, points in train.items() if name.partition("/")[0] in _ACTIVITY}
     others = {
         "learning rate" if name == "lr" else name.replace("_", " "): points
         for name, points in train.items()
-        if name.partition("/")[0] not in ("loss", *_ACTIVITY)
+        if name.partition("/")[0] not in _KINDS and not name.startswith("loss of ")
     }
-    loss = chart("training loss", {"training loss": train.get("loss", [])})
+    of_parts = {name: points for name, points in train.items() if name.startswith("loss of ")}
+    loss = chart("training loss", of_parts or {"training loss": train.get("loss", [])})
     every = [
         Panel("Loss and dev scores", "", [loss, *dev]),
         Panel("Terms of the loss", "Each by itself, before its weight.", _alone(terms)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from embedrun import family
+from embedrun.config.mixture import data_sets
 from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, unreadable
 from embedrun.dataset.split import hold_out
@@ -52,7 +53,9 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
             return None, f"The texts of {name} are not in the data folder that EMBEDRUN_DATA names, {_GONE}"
         rows = dataset.read(read, store)
         if was_held_out:
-            rows = hold_out(rows, run.config["dataset"].get("split_seed", 42)).dev or rows
+            of_parts = data_sets(run.config["dataset"])
+            options = of_parts.get("") or of_parts[name.removesuffix("_dev")]
+            rows = hold_out(rows, options.get("split_seed", 42)).dev or rows
     except (ConfigError, DataError, KeyError, ValueError, TypeError, AttributeError, ImportError, OSError):
         return None, f"The texts of {name} cannot be read again, {_GONE}"
     if not _same(rows, gold, run.data):
@@ -65,9 +68,11 @@ def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:
         return data_split(name, "test")
     group, part = config.get("dataset"), _RUN_SPLIT.fullmatch(name)
     if isinstance(group, Mapping) and part:
+        of_parts = data_sets(group)
+        group = of_parts.get(part[1], of_parts.get("", group))
         options = {key: value for key, value in group.items() if key not in ("name", "prompts")}
         dataset: DataSet = family.find("dataset", str(group.get("name")))(**options)
-        if dataset.name == part[1]:
+        if part[1] in (dataset.name, *of_parts):
             return dataset, part[2]
     return data_split(name, "test")
 
@@ -75,4 +80,6 @@ def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:
 def _same(rows: Rows, gold: np.ndarray, read: Plain) -> bool:
     name = f"{rows.name}/{rows.split}."
     known = [value for key, value in read.items() if f"{key}.".startswith(name)]
-    return rows.form == "pair" and rows.fingerprint() in known and np.array_equal(rows.targets["score"], gold)
+    # Of a part of a mixture, whose dev rows are read together with others, the scores are all that is known.
+    is_known = rows.fingerprint() in known or (not known and any(key.startswith("mix/") for key in read))
+    return rows.form == "pair" and is_known and np.array_equal(rows.targets["score"], gold)

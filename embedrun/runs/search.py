@@ -11,6 +11,7 @@ from typing import Any
 from embedrun import files
 from embedrun.config import nearest, presets, safety
 from embedrun.config.decides import decisive
+from embedrun.config.mixture import is_mix, parts_of
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, expanded, is_alive, to_json, write_atomically
@@ -84,8 +85,18 @@ def settled(plain: Plain, began: Plain | None = None, *, pin: Pin | None = None)
     """
     values = _with_directories(plain, began)
     if pin is not None and isinstance(group := values.get("dataset"), Mapping):
-        values["dataset"] = pin(group, _part(began, "dataset"))
+        values["dataset"] = _pinned(group, _part(began, "dataset"), pin)
     return values
+
+
+def _pinned(group: Plain, began: Any, pin: Pin) -> Plain:
+    if not is_mix(group):
+        return pin(group, began)
+    parts = {
+        name: {**part, "dataset": pin(part["dataset"], _part(_part(_part(began, "parts"), name), "dataset"))}
+        for name, part in parts_of(group).items()
+    }
+    return {**group, "parts": parts}
 
 
 def _with_directories(plain: object, began: object) -> Any:

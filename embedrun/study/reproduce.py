@@ -228,8 +228,8 @@ def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any
         shape = shape_of(backbone)
         size = None if shape is None else size_of(shape.config)
         if isinstance(plan, TrainPlan):
-            rows = _once(data, "rows", plan, lambda store: divided(plan, store, with_dev=False).train)
-            known = estimate.batches(plan, rows, estimate.row_tokens(plan, rows, shape, size))
+            rows = _once(data, "rows", plan, lambda store: divided(plan, store, with_dev=False))
+            known = estimate.batches(plan, rows, estimate.row_tokens(plan, rows.train, shape, size))
             cost = estimate.Cost.of(plan.config, known, shape, size)
         scored = _once(data, "scored", plan, lambda store: _scored(plan, store))
         if shape is None or size is None:

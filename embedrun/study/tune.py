@@ -125,7 +125,7 @@ def _trial_problems(job: Composed) -> list[str]:
     if job.directory is not None:
         problems.append("hydra.run.dir: tune gives each trial a directory; leave it out")
     plan = plan_train(job.config)
-    if plan.dev is None and not plan.holds_out and plan.config.training.select_by is None:
+    if plan.dev is None and not plan.held and plan.config.training.select_by is None:
         problems.append(_no_dev("there are no dev rows", plan))
     return problems
 
@@ -170,9 +170,9 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
 
 def _check_dev_rows(trial: TrainPlan) -> None:
     store = check_places(trial)
-    rows = divided(trial, store) if trial.holds_out else None
+    rows = divided(trial, store) if trial.held else None
     if rows is not None and rows.dev is None and trial.config.training.select_by is None:
-        raise ConfigError(_no_dev(rows.said.partition(":")[0], trial))
+        raise ConfigError(_no_dev(rows.said[-1].partition(":")[0], trial))
 
 
 def run(plan: TunePlan, study: Study, claim: Claim) -> Ended:

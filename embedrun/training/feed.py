@@ -31,9 +31,10 @@ class Feed:
         mask: the tokenizer's mask token; only rows with masked copies need it.
         prompts: what stands around the texts of each view; None, or no entry: nothing.
         anew: `tokenize` for texts that no other batch has, masked copies; None: the same.
+        before: how many texts the parts of a mixture before this one have.
 
     Attributes:
-        texts: the distinct texts; a text is identified by its index.
+        texts: the distinct texts; a text is identified by its index, behind those of the parts before.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Feed:
         mask: str = "",
         prompts: Mapping[str, Prompt | None] | None = None,
         anew: Tokenize | None = None,
+        before: int = 0,
     ) -> None:
         self._prompts = prompts or {}
         # The place of each row's text among the distinct ones is also its identity: equal for equal texts.
@@ -56,14 +58,14 @@ class Feed:
         kinds = dict.fromkeys(self._kind(way) for way in passes.values() if way.view not in MASKED)
         self._tables = {kind: tokenize(self.texts, *kind) for kind in sorted(kinds, key=str)}
         self._targets = {name: rows.targets[name] for name in targets}
-        self._passes, self._seed = passes, seed
+        self._passes, self._seed, self._before = passes, seed, before
         self._processes = processes or Processes()
         self._rows, self._tokenize, self._mask = rows, tokenize, mask
         self._anew = anew or tokenize
 
     def batch(self, draw: Draw) -> Batch:
         """The rows of one batch; dropout differs with its number, and masks with the epoch."""
-        number, epoch, rows = draw
+        number, epoch, rows, _ = draw
         share = self._processes.own(len(rows))
         copies = self._copies(rows[share], epoch)
         picked = {view: index[rows] for view, index in self._index.items()}  # (batch,) each
@@ -77,10 +79,12 @@ class Feed:
             )
             for key, way in self._passes.items()
         }
-        identity = {f"{view}_identity": index.astype(np.int64) for view, index in picked.items()}
+        identity = {
+            f"{view}_identity": index.astype(np.int64) + self._before for view, index in picked.items()
+        }
         targets = {name: values[rows] for name, values in self._targets.items()}  # (batch,) each
         tensors = {name: torch.from_numpy(values) for name, values in (targets | identity).items()}
-        return Batch(views, tensors, rows, share)
+        return Batch(views, tensors, rows, share, draw.part)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -118,6 +122,17 @@ class Feed:
             for view, copy in zip(MASKED, both, strict=True):
                 copies[view].append(copy)
         return copies
+
+
+class Feeds:
+    """The feed of each part of a mixture, or one under ''."""
+
+    def __init__(self, feeds: Mapping[str, Feed]) -> None:
+        self.parts = dict(feeds)
+
+    def batch(self, draw: Draw) -> Batch:
+        """The batch of this draw, from the part that it names."""
+        return self.parts[draw.part].batch(draw)
 
 
 def _source(way: Pass) -> str:

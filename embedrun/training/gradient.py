@@ -14,7 +14,7 @@ from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.errors import OUT_OF_MEMORY, ConfigError, RunFailed, is_out_of_memory
 from embedrun.gpu import Compute
-from embedrun.loss.mix import Mix
+from embedrun.loss.mix import Mix, mix_of
 from embedrun.training.processes import Processes
 
 _log = logging.getLogger("embedrun")
@@ -129,7 +129,12 @@ class Gradient:
     """
 
     def __init__(
-        self, encoder: Encoder, mix: Mix, compute: Compute, parts: Parts, processes: Processes
+        self,
+        encoder: Encoder,
+        mix: Mix | nn.ModuleDict,
+        compute: Compute,
+        parts: Parts,
+        processes: Processes,
     ) -> None:
         self._encoder, self._mix, self._compute = encoder, mix, compute
         self._parts, self._processes = parts, processes
@@ -156,7 +161,8 @@ class Gradient:
         local = {key: torch.cat([part[key].detach() for part in encoded]) for key in encoded[0]}  # (own, dim)
         everyone = self._processes.gather(local, len(batch.rows))  # (rows, dim) each
         # This frees the graph of the losses before the backward pass through the backbone.
-        values, gradients = self._at_vectors(everyone, targets, scaled, watch=watch)
+        mix = mix_of(self._mix, batch.part)
+        values, gradients = self._at_vectors(mix, everyone, targets, scaled, watch=watch)
         reached = {key: gradient[batch.own] for key, gradient in gradients.items()}  # (own, dim) each
         for part in parts:
             with self.compiling():
@@ -169,6 +175,7 @@ class Gradient:
 
     def _at_vectors(
         self,
+        mix: Mix,
         vectors: Vectors,
         targets: Mapping[str, Tensor],
         scaled: Callable[[Tensor], Tensor],
@@ -180,13 +187,13 @@ class Gradient:
         The gradient at the losses' own weights is added to them.
         """
         leaves = {key: value.detach().requires_grad_() for key, value in vectors.items()}
-        weights = [weight for weight in self._mix.parameters() if weight.requires_grad]
-        loss, terms = self._mix(leaves, targets)
+        weights = [weight for weight in mix.parameters() if weight.requires_grad]
+        loss, terms = mix(leaves, targets)
         inputs = [*leaves.values(), *weights]
         gradients = torch.autograd.grad(scaled(loss), inputs, allow_unused=True, retain_graph=watch)
         values = {"loss": loss.detach(), **{f"loss/{name}": value.detach() for name, value in terms.items()}}
         if watch:
-            values |= self._mix.signals(leaves, targets) | self._mix.gradient_shares(leaves, terms)
+            values |= mix.signals(leaves, targets) | mix.gradient_shares(leaves, terms)
         for weight, gradient in zip(weights, gradients[len(leaves) :], strict=True):
             if gradient is not None:
                 weight.grad = gradient if weight.grad is None else weight.grad + gradient

@@ -18,8 +18,8 @@ from embedrun.gpu import Compute
 from embedrun.signals import Deferred
 from embedrun.tracking import Tracker
 from embedrun.training import checkpoint
-from embedrun.training.feed import Feed
-from embedrun.training.order import Order
+from embedrun.training.feed import Feed, Feeds
+from embedrun.training.order import Schedule
 from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper, Values
 
@@ -29,8 +29,9 @@ class Meter:
 
     def __init__(self, tracker: Tracker | None, every: int) -> None:
         self._tracker, self._every = tracker, every
-        self._started = self._last = time.monotonic()
+        self._started = self._last = self._before = time.monotonic()
         self._rows = self._tokens = 0
+        self._parts: dict[str, list[float]] = {}  # rows, tokens and seconds of each part of a mixture
 
     def due(self, step: int, steps: int) -> bool:
         """Whether this step is logged: the first, the last, and every one in between that is due."""
@@ -41,12 +42,21 @@ class Meter:
         """Exclude the time inside from the training speed."""
         started = time.monotonic()
         yield
-        self._last += time.monotonic() - started
+        passed = time.monotonic() - started
+        self._last, self._before = self._last + passed, self._before + passed
 
     def count(self, batches: Sequence[Batch]) -> None:
-        """Add the batches of a step."""
+        """Add the batches of a step; its time is its parts', by their tokens."""
+        tokens = [sum(len(view.tokens.ids) for view in batch.views.values()) for batch in batches]
         self._rows += sum(len(batch.rows) for batch in batches)
-        self._tokens += sum(len(view.tokens.ids) for batch in batches for view in batch.views.values())
+        self._tokens += sum(tokens)
+        passed, self._before = time.monotonic() - self._before, time.monotonic()
+        for batch, count in zip(batches, tokens, strict=True):
+            if batch.part:
+                share = passed * count / max(sum(tokens), 1)
+                before = self._parts.get(batch.part, [0.0, 0.0, 0.0])
+                added = (len(batch.rows), count, share)
+                self._parts[batch.part] = [old + new for old, new in zip(before, added, strict=True)]
 
     def write(self, step: int, epoch: float, values: dict[str, Tensor | float], memory: int | None) -> None:
         """Write the values of this step, and the speed since the last line; memory in bytes."""
@@ -62,8 +72,15 @@ class Meter:
             rows_per_second=self._rows / seconds,
             tokens_per_second=self._tokens / seconds,
             memory=memory,
+            parts={
+                part: {
+                    "rows_per_second": round(rows / max(passed, 1e-9), 2),
+                    "tokens_per_second": round(tokens / max(passed, 1e-9), 1),
+                }
+                for part, (rows, tokens, passed) in self._parts.items()
+            },
         )
-        self._last, self._rows, self._tokens = now, 0, 0
+        self._last, self._rows, self._tokens, self._parts = now, 0, 0, {}
 
 
 @dataclass
@@ -121,8 +138,8 @@ class Fit:
     """
 
     stepper: Stepper
-    feed: Feed
-    order: Order
+    feed: Feed | Feeds
+    order: Schedule
     compute: Compute
     selection: Selection
     checkpoints: Path
@@ -200,7 +217,7 @@ def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[StepsDo
     return StepsDone(state["step"], state["unscored"]), state
 
 
-def scored(order: Order, training: TrainingConfig, steps: int) -> Callable[[int], bool]:
+def scored(order: Schedule, training: TrainingConfig, steps: int) -> Callable[[int], bool]:
     """Whether a step of `steps` is followed by a dev score: those that the options say, and the last."""
     if training.evaluations_per_epoch is not None:
         marks = order.marks(steps, training.evaluations_per_epoch)

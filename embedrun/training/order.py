@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -108,15 +107,91 @@ def _facts(order: np.ndarray, lengths: np.ndarray | None, texts: np.ndarray | No
 
 
 class Draw(NamedTuple):
-    """The rows of one batch, as positions in the training split, ``(batch,)``; numbers count from 0."""
+    """The rows of one batch, as positions in the training split, ``(batch,)``; numbers count from 0.
+
+    `part` is that of a mixture that they are of; empty where there is one.
+    """
 
     number: int
     epoch: int
     rows: np.ndarray
+    part: str = ""
+
+
+class Schedule:
+    """Batches numbered through all epochs, `accumulate` of them a step: what a run asks of its order."""
+
+    accumulate: int
+
+    def steps(self, epochs: float, max_steps: int | None) -> int:
+        """Optimizer steps of a run, at least 1; part of an epoch is that part of its batches."""
+        most = math.inf if max_steps is None else max_steps
+        return int(min(most, max(1, round(self._batches(epochs, most * self.accumulate) / self.accumulate))))
+
+    def epoch(self, step: int) -> float:
+        """Passes over the data after `step` optimizer steps."""
+        batches = step * self.accumulate
+        if self._per_epoch is not None:
+            return batches / self._per_epoch
+        if batches == 0:
+            return 0.0
+        epoch = self._epoch_of(batches - 1)
+        return epoch + (batches - self._before(epoch)) / (self._before(epoch + 1) - self._before(epoch))
+
+    def batches(self, step: int) -> list[Draw]:
+        """The batches of optimizer step `step` (the first is 1)."""
+        first = (step - 1) * self.accumulate
+        return [self.draw(number) for number in range(first, first + self.accumulate)]
+
+    def marks(self, steps: int, per_epoch: int) -> frozenset[int]:
+        """The steps at which each of `per_epoch` equal parts of an epoch ends, up to `steps`.
+
+        A part that ends within a step ends with it; parts shorter than a step share one.
+        """
+        marks: set[int] = set()
+        epoch = 0
+        while (begin := self._before(epoch)) < steps * self.accumulate:
+            count = self._before(epoch + 1) - begin
+            ends = [begin - (-part * count // per_epoch) for part in range(1, per_epoch + 1)]  # rounded up
+            marks |= {-(-end // self.accumulate) for end in ends}
+            epoch += 1
+        return frozenset(step for step in marks if 0 < step <= steps)
+
+    def draw(self, number: int) -> Draw:
+        """The batch of this number."""
+        raise NotImplementedError
+
+    def left_out(self, epoch: int) -> int:
+        """Rows that are in no batch of this epoch."""
+        raise NotImplementedError
+
+    @property
+    def _per_epoch(self) -> int | None:
+        """Batches an epoch, where every epoch has the same number."""
+        raise NotImplementedError
+
+    def _batches(self, epochs: float, most: float) -> float:
+        """Batches of so many epochs; of fewer, where these have `most` already."""
+        if self._per_epoch is not None:
+            return epochs * self._per_epoch
+        whole, part = divmod(epochs, 1)
+        for epoch in range(int(whole)):
+            if self._before(epoch) >= most:
+                return self._before(epoch)
+        before = self._before(int(whole))
+        return before + part * (self._before(int(whole) + 1) - before if part else 0)
+
+    def _before(self, epoch: int) -> int:
+        assert self._per_epoch is not None
+        return epoch * self._per_epoch
+
+    def _epoch_of(self, number: int) -> int:
+        assert self._per_epoch is not None
+        return number // self._per_epoch
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class Order(Schedule):
     """The batches of a run, a pure function of these values.
 
     Each epoch is a fresh permutation of the rows.
@@ -164,40 +239,12 @@ class Order:
     lengths: np.ndarray | None = None
     texts: np.ndarray | None = None
     _starts: list[int] = field(init=False, repr=False, default_factory=lambda: [0])
+    _epochs: dict[int, list[np.ndarray]] = field(init=False, repr=False, default_factory=dict)
 
-    def steps(self, epochs: float, max_steps: int | None) -> int:
-        """Optimizer steps of a run, at least 1; part of an epoch is that part of its batches."""
-        most = math.inf if max_steps is None else max_steps
-        return int(min(most, max(1, round(self._batches(epochs, most * self.accumulate) / self.accumulate))))
-
-    def epoch(self, step: int) -> float:
-        """Passes over the data after `step` optimizer steps."""
-        batches = step * self.accumulate
-        if self._per_epoch is not None:
-            return batches / self._per_epoch
-        if batches == 0:
-            return 0.0
-        epoch = self._epoch_of(batches - 1)
-        return epoch + (batches - self._before(epoch)) / (self._before(epoch + 1) - self._before(epoch))
-
-    def batches(self, step: int) -> list[Draw]:
-        """The batches of optimizer step `step` (the first is 1)."""
-        first = (step - 1) * self.accumulate
-        return [self._draw(number) for number in range(first, first + self.accumulate)]
-
-    def marks(self, steps: int, per_epoch: int) -> frozenset[int]:
-        """The steps at which each of `per_epoch` equal parts of an epoch ends, up to `steps`.
-
-        A part that ends within a step ends with it; parts shorter than a step share one.
-        """
-        marks: set[int] = set()
-        epoch = 0
-        while (begin := self._before(epoch)) < steps * self.accumulate:
-            count = self._before(epoch + 1) - begin
-            ends = [begin - (-part * count // per_epoch) for part in range(1, per_epoch + 1)]  # rounded up
-            marks |= {-(-end // self.accumulate) for end in ends}
-            epoch += 1
-        return frozenset(step for step in marks if 0 < step <= steps)
+    @property
+    def in_first_epoch(self) -> int:
+        """Batches of the first epoch; others have as many, or about as many."""
+        return self._before(1)
 
     def left_out(self, epoch: int) -> int:
         """Rows that are in no batch of this epoch."""
@@ -209,20 +256,9 @@ class Order:
         uneven = self.batch_tokens is not None or self.distinct
         return None if uneven else max(1, self.rows // self.batch_size)
 
-    def _batches(self, epochs: float, most: float) -> float:
-        """Batches of so many epochs; of fewer, where these have `most` already."""
-        if self._per_epoch is not None:
-            return epochs * self._per_epoch
-        whole, part = divmod(epochs, 1)
-        for epoch in range(int(whole)):
-            if self._before(epoch) >= most:
-                return self._before(epoch)
-        before = self._before(int(whole))
-        return before + part * (self._before(int(whole) + 1) - before if part else 0)
-
     def _before(self, epoch: int) -> int:
         if self._per_epoch is not None:
-            return epoch * self._per_epoch
+            return super()._before(epoch)
         while len(self._starts) <= epoch:
             self._starts.append(self._starts[-1] + len(_made(self, len(self._starts) - 1)))
             if self._starts[-1] == 0:
@@ -231,20 +267,28 @@ class Order:
 
     def _epoch_of(self, number: int) -> int:
         if self._per_epoch is not None:
-            return number // self._per_epoch
+            return super()._epoch_of(number)
         while self._starts[-1] <= number:
             self._before(len(self._starts))
         return bisect_right(self._starts, number) - 1
 
-    def _draw(self, number: int) -> Draw:
+    def draw(self, number: int) -> Draw:
+        """The batch of this number."""
         epoch = self._epoch_of(number)
         rows = _made(self, epoch)[number - self._before(epoch)].copy()  # nobody may write into the epoch
         return Draw(number, epoch, rows)
 
 
-@lru_cache(maxsize=2)  # a step may reach into the next epoch; to make one again at every step takes too long
 def _made(order: Order, epoch: int) -> list[np.ndarray]:
-    """The batches of an epoch, int64, ``(batch,)`` each."""
+    """The batches of an epoch, int64, ``(batch,)`` each; to make them again at every step takes too long."""
+    if epoch not in order._epochs:
+        while len(order._epochs) > 1:  # a step may reach into the next epoch
+            del order._epochs[next(iter(order._epochs))]
+        order._epochs[epoch] = _batches(order, epoch)
+    return order._epochs[epoch]
+
+
+def _batches(order: Order, epoch: int) -> list[np.ndarray]:
     rows = _permuted(order, epoch)  # (rows,)
     size = min(order.batch_size, len(rows))
     if order._per_epoch is None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
@@ -191,13 +192,14 @@ class Stepper:
     takes the second, clipped. On several processes both are the gradient of all of them.
 
     The encoder is on its device. Loss terms with weights of their own are trained too. `teachers` are frozen
-    encoders, for the losses that learn from their vectors, and `taught` the views whose texts they encode.
+    encoders, for the losses that learn from their vectors, and `taught` the views whose texts they encode. Of
+    a mixture of data sets, `mix` has that of each part, and the values of a batch are under its part's name.
     """
 
     def __init__(
         self,
         encoder: Encoder,
-        mix: Mix,
+        mix: Mix | nn.ModuleDict,
         compute: Compute,
         config: TrainingConfig,
         *,
@@ -255,7 +257,8 @@ class Stepper:
 
         Returns:
             Values by name: `loss`, `loss/<term>` (unweighted), `lr`, `gradient_norm` (before clipping); to
-            watch, `active/<term>`, `violated/<term>` and `gradient_share/<term>`. In float16 also `skipped`,
+            watch, `active/<term>`, `violated/<term>` and `gradient_share/<term>`. Those of a part of a
+            mixture are `<part>/loss` and so on, means over its batches. In float16 also `skipped`,
             the steps of the run that were skipped because a gradient overflowed. With SAM these are all of
             the gradient at the weights, and `sam/loss_nearby` and `sam/gradient_norm_nearby` of the one that
             is taken. Tensors stay on the device; to read one is to wait.
@@ -330,12 +333,16 @@ class Stepper:
     def _pass(self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool) -> Values:
         self._gradient.begin()
         values: Values = {}
+        times = Counter(batch.part for batch in batches)
         for batch, known in zip(batches, targets, strict=True):
             batch_values = self._gradient.add(
                 batch, known, lambda loss: self.scaler.scale(loss / len(batches)), watch=watch
             )
+            if batch.part:
+                values["loss"] = values.get("loss", 0.0) + batch_values["loss"] / len(batches)
+                batch_values = {f"{batch.part}/{name}": value for name, value in batch_values.items()}
             for name, value in batch_values.items():
-                values[name] = values.get(name, 0.0) + value / len(batches)
+                values[name] = values.get(name, 0.0) + value / times[batch.part]
         self._processes.add_up(self._encoder.parameters(), self.trained["mix"].parameters())
         self.scaler.unscale_(self.optimizer)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
@@ -348,7 +355,8 @@ class Stepper:
         columns = {name: sent(target, device) for name, target in batch.targets.items()}
         if self._teachers is None:
             return columns
-        texts = {view: batch.targets[f"{view}_identity"][batch.own] for view in self._taught}  # (own,) each
+        taught = [view for view in self._taught if f"{view}_identity" in batch.targets]
+        texts = {view: batch.targets[f"{view}_identity"][batch.own] for view in taught}  # (own,) each
         vectors = {
             f"{view}_teacher": sent(self._teachers.vectors(ids), device) for view, ids in texts.items()
         }

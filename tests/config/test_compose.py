@@ -39,10 +39,10 @@ def test_the_presets_behind_a_configuration_are_known_and_hydras_own_are_left_ou
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["dataset=5"], "dataset=5: no such choice (there are: github_issues, mrpc, nli, "),
+        (["dataset=5"], "dataset=5: no such choice (there are: github_issues, mix, mrpc, nli, "),
         (["loss=angel"], "loss=angel: no such choice; did you mean 'angle'? (there are: angle, angle_2024"),
         (["dataset=a/x.csv"], "; for rows of your own: dataset=pairs dataset.path=a/x.csv"),
-        (["dataset=[stsb,mrpc]"], "dataset=[stsb,mrpc]: a run has one data set; with -m, dataset=A,B"),
+        (["dataset=[stsb,mrpc]"], "dataset=mix 'dataset.parts={stsb: {dataset: stsb, share: 0.5}, mrpc: "),
         (["dataset@x=toy"], "dataset@x: embedrun train has no such group (it has: backbone, pooling, "),
         (["+loss=cosent", QUICK], "+loss=...: loss already has a choice; write loss=... without the plus"),
         (["seed"], "seed: not an override; write option=value"),

@@ -13,8 +13,8 @@ TYPES = {"score": np.float64, "label": np.int64, "category": np.int64, "group": 
 every = pytest.mark.parametrize("made", MADE, ids=lambda made: f"{made.name}-{made.calls or made.split}")
 
 
-def test_every_data_set_is_here_and_only_toy_has_no_file():
-    assert {made.name for made in MADE} | {"toy"} == set(family.names("dataset"))
+def test_every_data_set_is_here_and_only_toy_and_mixtures_have_no_file():
+    assert {made.name for made in MADE} | {"toy", "mix"} == set(family.names("dataset"))
 
 
 @every

@@ -14,9 +14,12 @@ def preset(name: str, *overrides: str) -> dict:
     return {str(key): value for key, value in options.items()}
 
 
+GIVEN = {name: ["path=a.tsv"] for name in ("pairs", "texts", "triplets")} | {"mix": ["+parts.a.dataset=toy"]}
+
+
 @pytest.mark.parametrize("name", presets.groups()["dataset"])
 def test_a_preset_fits_the_signature_of_its_class(name):
-    options = preset(name, *(["path=a.tsv"] if name in ("pairs", "texts", "triplets") else []))
+    options = preset(name, *GIVEN.get(name, []))
     cls = family.find("dataset", options.pop("name"))
     checker = Checker()
     checker.signature(cls, options, "dataset")

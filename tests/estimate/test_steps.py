@@ -12,6 +12,7 @@ from embedrun.backbone.shape import Shape, size_of
 from embedrun.config import AdapterConfig, BackboneConfig, TrainingConfig
 from embedrun.dataset.toy import Toy
 from embedrun.estimate import Batches, RowTokens, at_a_time, batches, row_tokens, rows_per_process
+from embedrun.experiment.data import Divided
 from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
 
@@ -33,11 +34,12 @@ def pairs(rows: int) -> Rows:
 
 def made(rows: int | None, *lengths: int, **options: Any) -> Batches:
     """The batches of rows of so many tokens, in turn."""
-    plan: Any = SimpleNamespace(config=configured(**options))
+    plan: Any = SimpleNamespace(config=configured(**options), dataset=Toy())
     if rows is None:
-        return batches(plan, None, None)
+        return batches(plan, None, {})
     each = np.resize(lengths or (10,), rows)  # (sample,)
-    return batches(plan, pairs(rows), RowTokens(each[None], measured=True))
+    data = Divided({}, {"": pairs(rows)}, None, "")
+    return batches(plan, data, {"": RowTokens(each[None], measured=True)})
 
 
 def steps(known: Batches, **options: Any) -> int:
@@ -74,8 +76,8 @@ def tokens(
     config.backbone = BackboneConfig(name="a", max_length=longest)
     config.dataset = {"prompts": prompts} if prompts else {}
     losses = SimpleNamespace(passes={one.key: one for one in passes})
-    plan: Any = SimpleNamespace(config=config, losses=losses, dataset=Toy())
-    return row_tokens(plan, rows, Shape({}, "", None, tokenizer=tokenizer), None)
+    plan: Any = SimpleNamespace(config=config, losses={"": losses}, dataset=Toy())
+    return row_tokens(plan, {"": rows}, Shape({}, "", None, tokenizer=tokenizer), None)[""]
 
 
 @pytest.fixture

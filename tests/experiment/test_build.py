@@ -21,7 +21,7 @@ def announced(**options) -> list[str]:
     training = TrainingConfig(batch_size=16, max_steps=10, epochs=5, **options)
     rows = Toy(train_rows=96).read("train", None)  # type: ignore[arg-type]
     built = SimpleNamespace(encoder=Encoder(2, 3), order=Order(96, 16, 1, seed=3))
-    return announcement(built, rows, training, CPU, Processes())  # type: ignore[arg-type]
+    return announcement(built, {"": rows}, training, CPU, Processes())  # type: ignore[arg-type]
 
 
 def test_what_is_trained_is_one_line():

@@ -111,15 +111,15 @@ TWO = (
 
 
 def test_several_negatives_of_a_row_are_passes_of_their_own():
-    losses = plan(QUICK, *TWO, "loss=simcse_supervised").losses
+    losses = plan(QUICK, *TWO, "loss=simcse_supervised").losses[""]
     assert list(losses.passes) == ["left", "right", "negative_1", "negative_2"]
     assert compared(losses, 8)["infonce"].startswith("23 negatives an anchor: 7 positives of other rows, 16 ")
     assert losses.idle(1) == []
     shorter = "+loss.terms.infonce.views={negative: {max_length: 8}}"
-    losses = plan(QUICK, *TWO, "loss=simcse_supervised", shorter).losses
+    losses = plan(QUICK, *TWO, "loss=simcse_supervised", shorter).losses[""]
     assert list(losses.passes) == ["left", "right", "negative_1[:8]", "negative_2[:8]"]
     without = plan(QUICK, *TWO, "loss=simcse_supervised", "+loss.terms.infonce.views={negative: null}")
-    assert list(without.losses.passes) == ["left", "right"]
+    assert list(without.losses[""].passes) == ["left", "right"]
 
 
 def of(term, **ways) -> Losses:
@@ -203,7 +203,7 @@ BOUND = "loss.terms.in_batch_negatives.positive_from"
 )
 def test_which_pairs_are_positives_is_asked_on_a_scale_of_the_users_own(score: list[float], asked: str):
     with pytest.raises(ConfigError) as caught:
-        check_active(plan(*OWN).losses, 32, {"score": np.array(score)}, rows=len(score))
+        check_active(plan(*OWN).losses[""], 32, {"score": np.array(score)}, rows=len(score))
     (problem,) = caught.value.problems
     assert problem.startswith(f"{BOUND}: which pairs are positives is not known: the training rows have ")
     assert asked in problem
@@ -220,7 +220,7 @@ def test_which_pairs_are_positives_is_asked_on_a_scale_of_the_users_own(score: l
     ],
 )
 def test_a_scale_or_a_bound_is_an_answer(overrides: list[str], said: str):
-    losses, rows = plan(*OWN, *overrides).losses, ratings(1, 1, 1, 1, 1)
+    losses, rows = plan(*OWN, *overrides).losses[""], ratings(1, 1, 1, 1, 1)
     check_active(losses, 32, rows, rows=5)
     assert positives(losses, rows, 5)[0] == {"in_batch_negatives": said}
 
@@ -311,7 +311,7 @@ def test_a_term_that_was_zero_at_every_logged_step_is_said():
 
 
 def told(capsys, losses: Losses, values: dict[str, float]) -> list[str]:
-    tell_first_step(losses, values)
+    tell_first_step({"": losses}, values)
     return capsys.readouterr().err.splitlines()
 
 

@@ -108,7 +108,7 @@ RANKED, TEXTS = "dataset.columns={text1: a, text2: b, label: c}", "dataset.colum
 )
 def test_what_selects_is_the_own_dev_split_else_rows_held_out_of_ones_own_or_stsb(options, dev, holds_out):
     plan = plan_train(plain(*options))
-    assert (type(plan.dev), plan.holds_out) == (dev, holds_out)
+    assert (type(plan.dev), bool(plan.held)) == (dev, holds_out)
 
 
 def test_what_needs_a_dev_score_is_refused_where_there_are_no_dev_rows():

@@ -31,12 +31,12 @@ def write(store: Path, name: str, rows: range) -> None:
 def test_the_dev_pairs_of_mrpc_select_and_a_draw_in_their_place_is_said(tmp_path: Path):
     write(tmp_path, "train", range(4076))
     drawn = of_mrpc(tmp_path)
-    assert (len(drawn.train), drawn.selected_by) == (3668, "mrpc_drawn dev")
-    assert "embedrun data get mrpc_dev fetches GLUE's" in drawn.said
+    assert (drawn.rows, drawn.selected_by) == (3668, "mrpc_drawn dev")
+    assert "embedrun data get mrpc_dev fetches GLUE's" in drawn.said[0]
 
     write(tmp_path, "mrpc_dev", range(2753 - 279, 2753 + 129))
     glue = of_mrpc(tmp_path)
-    assert (len(glue.train), glue.selected_by, glue.said) == (3668, "mrpc dev", "")
+    assert (glue.rows, glue.selected_by, glue.said) == (3668, "mrpc dev", [])
 
     whole = of_mrpc(tmp_path, "dataset.dev_split=false", "training.dev=none")
-    assert (len(whole.train), whole.dev) == (4076, None)
+    assert (whole.rows, whole.dev) == (4076, None)

@@ -177,7 +177,7 @@ def test_the_timed_rows_of_raoe_differ_in_their_objective_alone():
             key: training[key] for key in ("batch_size", "accumulate", "gradient_checkpointing", "batching")
         }
         lengths = {group: config[group]["max_length"] for group in ("backbone", "evaluation")}
-        passes = plan_train(config).losses.passes
+        passes = plan_train(config).losses[""].passes
         found.append((same | config["gpu"] | lengths, config["backbone"]["name"], len(passes)))
     assert found == [found[0]] * 5
     assert (found[0][0]["batch_size"], found[0][0]["backbone"], found[0][0]["evaluation"]) == (512, 64, 512)

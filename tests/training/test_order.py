@@ -149,7 +149,9 @@ def usable(order: Order) -> bool:
 
 def draws(order: Order, first: int = 1) -> list[tuple[int, int, list[int]]]:
     steps = range(first, order.steps(EPOCHS, None) + 1)
-    return [(number, epoch, rows.tolist()) for step in steps for number, epoch, rows in order.batches(step)]
+    return [
+        (number, epoch, rows.tolist()) for step in steps for number, epoch, rows, _ in order.batches(step)
+    ]
 
 
 @given(orders())

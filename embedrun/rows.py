@@ -119,6 +119,7 @@ class Rows:
     skipped: tuple[Skipped, ...] = ()  # rows left out, in file order; not part of the fingerprint
     masked: Any = None  # a `Masking`, which makes masked copies, where the losses may ask for them
     kept: str | None = None  # the fingerprint, where it was computed before
+    lists: "Lists | None" = None  # where each epoch draws the texts of a row anew
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -146,16 +147,16 @@ class Rows:
         """The rows at `rows`, int, ``(kept,)``, in that order."""
         return replace(
             self,
-            texts={
-                view: MappedTexts(column.table, column.places[rows])
-                if isinstance(column, MappedTexts)
-                else texts_at(column, rows)
-                for view, column in self.texts.items()
-            },
+            texts={view: _picked(column, rows) for view, column in self.texts.items()},
             targets={name: values[rows] for name, values in self.targets.items()},
             subset=[self.subset[place] for place in rows] if self.subset else [],
             kept=None,
+            lists=None if self.lists is None else self.lists.part(rows),
         )
+
+    def every_pair(self) -> "Rows":
+        """The pairs of all texts of the lists of the rows; of other rows, these."""
+        return self if self.lists is None else self.lists.pairs.part(self.lists.used())
 
     def sentences(self) -> Iterator[str]:
         """All texts of all views, in view order, repeats included."""
@@ -197,6 +198,97 @@ class Rows:
             digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
         _add_texts(digest, self.subset)
         return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The texts that stand beside each row, of which every epoch draws some.
+
+    Args:
+        pairs: of a row's anchor with each of its texts; first its positives, then its negatives. The target
+            `listed` is the score in the file, where there is one.
+        starts: where the pairs of each row begin, int64, ``(rows,)``.
+        positives: how many there are of each row, ``(rows,)``.
+        negatives: the same of negatives.
+        copies: which of the rows of one list each is, ``(rows,)``; they draw different positives.
+        drawn: negatives that are drawn.
+    """
+
+    pairs: Rows
+    starts: np.ndarray
+    positives: np.ndarray
+    negatives: np.ndarray
+    copies: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    drawn: int = 0
+
+    def rows(self, positives: int, negatives: int) -> Rows:
+        """Each list as so many rows, under the first of its texts until an epoch draws others."""
+        places = np.repeat(np.arange(len(self.starts)), positives)  # (rows,)
+        copies = np.tile(np.arange(positives), len(self.starts))  # (rows,)
+        lists = replace(self.part(places), copies=copies, drawn=negatives)
+        index = lists.first()  # (rows, 1 + negatives)
+        anchor, items = self.pairs.texts["left"], self.pairs.texts["right"]
+        texts = {"left": _picked(anchor, lists.starts), "right": _picked(items, index[:, 0])}
+        texts |= {f"negative_{place}": _picked(items, index[:, place]) for place in range(1, negatives + 1)}
+        fewer = np.minimum(lists.negatives, negatives)  # (rows,)
+        targets = {"hard_negatives": fewer} if (fewer < negatives).any() else {}
+        form, skipped = "triplet" if negatives else "pair", self.pairs.skipped
+        return Rows(self.pairs.name, "train", form, texts, targets, skipped=skipped, lists=lists)
+
+    def part(self, rows: np.ndarray) -> "Lists":
+        """Those of some rows, int, ``(kept,)``."""
+        copies = self.copies[rows] if len(self.copies) else self.copies
+        kept = (self.starts[rows], self.positives[rows], self.negatives[rows], copies)
+        return Lists(self.pairs, *kept, drawn=self.drawn)
+
+    def first(self) -> np.ndarray:
+        """The pair of the first positive and negatives of each row, ``(rows, 1 + drawn)``."""
+        return self._index(self.copies, np.arange(self.drawn)[None])
+
+    def draw(self, rows: np.ndarray, chance: np.ndarray) -> np.ndarray:
+        """The pairs that some rows have in an epoch, ``(drawn rows, 1 + drawn)``, the positive first.
+
+        `chance` is a random number in [0, 1) of each pair, ``(pairs,)``.
+        """
+        of_rows = self.part(rows)
+        first = np.floor(chance[of_rows.starts] * of_rows.positives).astype(np.int64) + of_rows.copies
+        order = np.zeros((len(rows), max(self.drawn, 1)), np.int64)  # (rows, drawn)
+        begins, counts = of_rows.starts + of_rows.positives, of_rows.negatives
+        for place, (begin, count) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
+            ranked = np.argsort(chance[begin : begin + count])[: self.drawn]  # (drawn or fewer,)
+            order[place, : len(ranked)] = ranked
+        return of_rows._index(first, order[:, : self.drawn])
+
+    def _index(self, first: np.ndarray, negatives: np.ndarray) -> np.ndarray:
+        positive = self.starts + first % np.maximum(self.positives, 1)  # (rows,)
+        wrapped = negatives % np.maximum(self.negatives, 1)[:, None]  # (rows, drawn)
+        others = (self.starts + self.positives)[:, None] + wrapped  # (rows, drawn)
+        return np.concatenate([positive[:, None], others], axis=1)
+
+    def longest(self, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The most of `lengths` of pairs among the positives and the negatives of each row, ``(rows,)``."""
+        ends = self.starts + self.positives
+        both = []
+        for begins, counts in ((self.starts, self.positives), (ends, self.negatives)):
+            ranges = zip(begins.tolist(), counts.tolist(), strict=True)
+            both.append(np.array([lengths[begin : begin + count].max(initial=0) for begin, count in ranges]))
+        return both[0], both[1]
+
+    def all_of(self) -> np.ndarray:
+        """The pairs that a row may draw, the last one repeated where others have more, ``(rows, most)``."""
+        counts = self.positives + (self.negatives if self.drawn else 0)  # (rows,)
+        return self.starts[:, None] + np.minimum(np.arange(counts.max())[None], counts[:, None] - 1)
+
+    def used(self) -> np.ndarray:
+        """Every pair of the rows, each once and sorted, ``(pairs,)``."""
+        ranges = zip(self.starts.tolist(), (self.positives + self.negatives).tolist(), strict=True)
+        return np.unique(np.concatenate([np.arange(begin, begin + count) for begin, count in ranges]))
+
+
+def _picked(column: Sequence[str], rows: np.ndarray) -> Sequence[str]:
+    if isinstance(column, MappedTexts):
+        return MappedTexts(column.table, column.places[rows])
+    return texts_at(column, rows)
 
 
 def joined(parts: Mapping[str, Rows]) -> Rows:

@@ -10,7 +10,7 @@ from embedrun.files import Plain
 
 _ORDER = tuple(DECIDES)  # the most decisive first
 _MOST = _ORDER[0]
-_USER_ROWS = ("pairs", "triplets", "texts")
+_USER_ROWS = ("pairs", "triplets", "texts", "ranked", "classes")
 # Options that data sets of a user's own rows were given after runs had begun, with what held before: so they
 # decide nothing, and a run of then is still the run of now.
 _LATER = {

@@ -11,6 +11,7 @@ import numpy as np
 
 from embedrun.config.check import nearest
 from embedrun.config.scale import range_problem
+from embedrun.dataset.column_names import NamedColumns, recognised
 from embedrun.dataset.masking import masking_of, with_masking
 from embedrun.dataset.prepared import prepared
 from embedrun.dataset.split import SPLITS, By, divide, is_ranked, ranked, share_problems
@@ -162,8 +163,20 @@ def layout(owner: str, option: str, form: str, columns: Mapping[str, str] | None
     return Layout(form, names, option)
 
 
+def columns_of(
+    source: Source, columns: Mapping[str, str] | None, required: Sequence[str], optional: Sequence[str] = ()
+) -> NamedColumns:
+    """The map of columns of what `path` names: the user's, else by their usual names, else ours."""
+    if columns is not None:
+        return NamedColumns(columns)
+    place = source.place("train")
+    first = next(iter(_shards(place, KINDS)), None) if place is not None and place.is_dir() else place
+    usual = NamedColumns({name: name for name in [*required, *optional]})
+    return recognised(first, required, optional) or usual
+
+
 class OfUser:
-    """What pairs, texts and triplets of a user share.
+    """What the kinds of rows of a user share.
 
     `train` is the layout of what `path` names, `held_out` that of dev and test files of their own; `accepted`
     are the splits that `splits` may name.
@@ -173,9 +186,15 @@ class OfUser:
     kinds: Sequence[str] = KINDS
 
     def __init__(
-        self, train: Layout, held_out: Layout, source: Source, accepted: Sequence[str] = SPLITS
+        self,
+        train: Layout,
+        held_out: Layout,
+        source: Source,
+        accepted: Sequence[str] = SPLITS,
+        *,
+        said: str = "",
     ) -> None:
-        self._source = source
+        self._source, self.said = source, said
         self.splits = tuple(name for name in SPLITS if name in (*source.from_path, *source.held_out_files))
         self.graded = tuple(name for name in self.splits if name != "train")
         self.views = tuple(train.views)
@@ -213,13 +232,8 @@ class OfUser:
         if problems := self.problems(split, store):
             raise DataError(problems)
         source, layout = self._source, self._layouts[split]
-        rows = Rows(
-            name=self.name,
-            split="train" if source.split and split in source.from_path else split,
-            form=layout.form,
-            texts={view: [] for view in layout.views},
-            targets={target: np.array([], _DTYPES[target]) for target in layout.targets},
-        )
+        read_as = "train" if source.split and split in source.from_path else split
+        rows = replace(self.of_columns(layout, {}), split=read_as)
         files = source.files(split, self._kinds[split])
         key = {
             "rows": [rows.name, rows.split, rows.form],
@@ -235,6 +249,20 @@ class OfUser:
             rows = replace(rows.part(parts[split]), split=split)
         return ranked(rows) if split in self.graded else rows
 
+    def checked(self, raw: Mapping[str, Sequence[object]], layout: Layout) -> Mapping[str, Sequence[object]]:
+        """The raw columns, with a `Fault` in place of what does not fit what stands beside it."""
+        return raw
+
+    def of_columns(self, layout: Layout, columns: Mapping[str, list[Any]]) -> Rows:
+        """Rows of typed columns, by our names; without columns no rows."""
+        return Rows(
+            name=self.name,
+            split="train",
+            form=layout.form,
+            texts={view: columns.get(name, []) for view, name in layout.views.items()},
+            targets={name: np.array(columns.get(name, []), _DTYPES[name]) for name in layout.targets},
+        )
+
     def _parts(self, files: Sequence[Path], empty: Rows, layout: Layout, what: str) -> Iterator[Rows]:
         """Typed rows block by block; faulty ones are raised when all is read, or come with the last part."""
         refuses, rules, columns = self._source.on_bad_row == "refuse", layout.rules, layout.columns
@@ -247,11 +275,10 @@ class OfUser:
             read = blocks(file, list(rules), faults, separator=self._source.delimiter, hint=hint)
             try:
                 for raw, numbers in read:
-                    typed = convert(raw, rules, numbers, faults)
-                    texts = {view: typed[columns[name]] for view, name in layout.views.items()}
-                    targets = {name: np.array(typed[columns[name]], _DTYPES[name]) for name in layout.targets}
-                    count += len(next(iter(texts.values())))
-                    yield replace(empty, texts=texts, targets=targets)
+                    typed = convert(self.checked(raw, layout), rules, numbers, faults)
+                    part = self.of_columns(layout, {name: typed[file] for name, file in columns.items()})
+                    count += len(part)
+                    yield replace(part, split=empty.split)
                     if refuses and len(faults) >= MOST_FAULTS:
                         break
             except DataError as fault:
@@ -330,7 +357,11 @@ class Pairs(OfUser):
         split_seed: int = 42,
     ) -> None:
         scale = None
-        train = layout("Pairs", "columns", "pair", columns)
+        source = Source(
+            path, dev, test, separator, on_bad_row, config, revision, splits, split, split_by, split_seed
+        )
+        known = columns_of(source, columns, ("text1", "text2"), ("score",))
+        train = layout("Pairs", "columns", "pair", known.columns)
         held_out = train if pair_columns is None else layout("Pairs", "pair_columns", "pair", pair_columns)
         if score_range is not None:
             if fault := range_problem(score_range):
@@ -341,10 +372,7 @@ class Pairs(OfUser):
             train, held_out = (replace(item, score_range=scale) for item in (train, held_out))
         self.targets = train.targets
         self.score_range = scale
-        source = Source(
-            path, dev, test, separator, on_bad_row, config, revision, splits, split, split_by, split_seed
-        )
-        super().__init__(train, held_out, source)
+        super().__init__(train, held_out, source, said=known.said)
 
 
 class Texts(OfUser):
@@ -391,9 +419,10 @@ class Texts(OfUser):
         self.masking = masking_of(masking)
         self.targets = () if self.masking is None else ("maskable",)
         source = Source(path, dev, test, separator, on_bad_row, config, revision, splits)
-        train = layout("Texts", "columns", "text", columns)
+        known = columns_of(source, columns, ("text",))
+        train = layout("Texts", "columns", "text", known.columns)
         held_out = layout("Texts", "pair_columns", "pair", pair_columns)
-        super().__init__(train, held_out, source, accepted=("train",))
+        super().__init__(train, held_out, source, accepted=("train",), said=known.said)
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split, in file order."""
@@ -452,5 +481,7 @@ class Triplets(OfUser):
         source = Source(
             path, dev, test, separator, on_bad_row, config, revision, splits, split, split_by, split_seed
         )
-        train = layout("Triplets", "columns", "triplet", columns)
-        super().__init__(train, layout("Triplets", "pair_columns", "pair", pair_columns), source)
+        known = columns_of(source, columns, ("anchor", "positive", "negative"))
+        train = layout("Triplets", "columns", "triplet", known.columns)
+        held_out = layout("Triplets", "pair_columns", "pair", pair_columns)
+        super().__init__(train, held_out, source, said=known.said)

@@ -77,6 +77,7 @@ def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
 
 def _add_seen(rows: Rows, wanted: set[str], pairs: set[Pair], sentences: set[str]) -> None:
     """Add the pairs and texts of training rows that have no other than `wanted` texts."""
+    rows = rows.every_pair()
     texts, places = rows.distinct(list(rows.texts))
     known = {place: text for place, text in enumerate(map(normalise, texts)) if text in wanted}
     shared = np.zeros(len(texts), dtype=bool)  # (texts,)

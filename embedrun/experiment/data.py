@@ -258,7 +258,9 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     every = {part: named(dataset.read("train", store), part) for part, dataset in data_sets.items()}
     held = {part: hold_out(every[part], _split_seed(config, part)) for part in plan.held}
     train = {
-        part: (held[part].train if part in held else rows).drawn(fraction, config.seed)
+        part: getattr(data_sets[part], "trained", lambda rows: rows)(
+            held[part].train if part in held else rows
+        ).drawn(fraction, config.seed)
         for part, rows in every.items()
     }
     dev, chosen = {}, []
@@ -271,7 +273,8 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
         for part, dataset in data_sets.items()
         if part in dev or (plan.dev is not None and not part)
     )
-    said = [remark for remark in remarks if remark]
+    columns = (getattr(dataset, "said", "") for dataset in data_sets.values())
+    said = [remark for remark in (*columns, *remarks) if remark]
     for part, of_part in held.items():
         what = f"{of_part.rows:,} of {len(every[part]):,} training rows" + (f" of {part}" if part else "")
         if of_part.dev is not None:

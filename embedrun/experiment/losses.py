@@ -190,6 +190,11 @@ class _Planner:
                 losses.targets.extend([target] if target not in losses.targets else [])
             elif is_needed and not target.endswith(IDENTITY):
                 lacking.append(target)
+        one_of = getattr(losses.terms[key], "one_of", ())
+        given = {*dataset.targets, *(name for name in ways if ways[name].view in there)}
+        given |= {"negative"} if numbered_negatives(given) else set()
+        if one_of and given.isdisjoint(one_of):
+            lacking.append(" or ".join(one_of))
         if lacking:
             has = ", ".join([*there, *dataset.targets])
             self._checker.problems.append(

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from embedrun.loss.cosine import cosine, normalize, require_pairs, turned_cosine
-from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
+from embedrun.loss.lists import as_scored_pairs, first_pairs
+from embedrun.loss.ordered_pairs import log_sum_over_ordered_pairs, shares_of_pairs
 from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_positive
 
 Delta = Literal["sum", "phase", "modulus"]
@@ -47,26 +48,50 @@ class Angle(nn.Module):
         self.delta: Delta = delta
         self.direction: Direction = direction
 
-    def forward(self, left: Tensor, right: Tensor, score: Tensor) -> Tensor:
+    def forward(
+        self,
+        left: Tensor,
+        right: Tensor,
+        score: Tensor | None = None,
+        negative: Tensor | None = None,
+        hard_negatives: Tensor | None = None,
+        **negatives: Tensor,
+    ) -> Tensor:
         """Return the scalar loss; 0 where no two scores differ.
 
         Args:
             left: first text of each pair, ``(pairs, dim)``; need not be unit length. Not
                 interchangeable with ``right`` where ``delta`` is `sum`.
             right: second text of each pair, ``(pairs, dim)``.
-            score: similarity, ``(pairs,)``, any scale; only the order matters.
+            score: similarity, ``(pairs,)``, any scale; only the order matters. Without one, the pairs of an
+                anchor with its positive and with its hard negatives are ordered (:func:`as_scored_pairs`).
+            negative: hard negative of each anchor, ``(rows, dim)``; or None.
+            hard_negatives: how many of several each row has, int64, ``(rows,)``; None: all.
+            negatives: several hard negatives, ``(rows, dim)`` each.
         """
+        hard = (negative, *negatives.values())
+        left, right, score = as_scored_pairs(left, right, score, hard, hard_negatives)
         return log_sum_over_ordered_pairs(self._value(left, right) / self.temperature, score)
 
-    def comparisons(self, left: Tensor, right: Tensor, score: Tensor) -> tuple[Tensor, Tensor]:
+    def comparisons(
+        self,
+        left: Tensor,
+        right: Tensor,
+        score: Tensor | None = None,
+        negative: Tensor | None = None,
+        hard_negatives: Tensor | None = None,
+        **negatives: Tensor,
+    ) -> tuple[Tensor, Tensor]:
         """Shares of active and of violated comparisons, among the first rows."""
-        first = score[:WATCHED]  # (watched,)
-        value = self._value(left[:WATCHED], right[:WATCHED])  # (watched,)
-        return shares_of_pairs(value, first[:, None] > first[None, :])
+        hard = (negative, *negatives.values())
+        left, right, score = first_pairs(left, right, score, hard, hard_negatives)
+        return shares_of_pairs(self._value(left, right), score[:, None] > score[None, :])
 
     def compared(self, rows: int, views: Collection[str]) -> str:
         """What a batch of this many rows gives it to compare, at most."""
         return pairs_of_rows(rows, "of unequal score")
+
+    one_of = ("score", "negative")
 
     def idle(self, rows: int, score: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""

@@ -1,6 +1,7 @@
 """Tell a text's partner from the partners, and the hard negatives, of the batch."""
 
 from collections.abc import Collection
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +22,22 @@ class Infonce(nn.Module):
               {\sum_j e^{\cos(x_i, x_j^+)/\tau} + \sum_j \sum_k e^{\cos(x_i, x_{jk}^-)/\tau}}
 
     and the loss is the mean over the batch. A row has any number of hard negatives :math:`x_{jk}^-`; without
-    any, the second sum is empty. Rows may differ in that number: what a row lacks is no candidate.
+    any, the second sum is empty. Rows may differ in that number: what a row lacks is no candidate. With
+    `direction: positive` each positive finds its anchor among those of the batch, without hard negatives;
+    `both` is the mean of the two directions.
+
+    `mask` takes what is probably a false negative out of the candidates: another row's positive, or a hard
+    negative, whose cosine with the anchor is above that of its own positive less `margin`. The cosines are
+    the student's, or with `teacher: true` the mean of the teachers', by which positives of other rows alone
+    are masked.
 
     Source: Gao et al. 2021 (SimCSE), doi:10.18653/v1/2021.emnlp-main.552: Eq. 5 with one hard negative a row
     (supervised; premise, entailment, contradiction); Eq. 4 without, on two passes of one sentence with
     different dropout (unsupervised; `views: {left: text, right: {view: text, draw: 1}}`). Its published code
     can add a weight to the own hard negative, which the paper's results do not use; it is not here.
+
+    The mask is that of Solatorio 2024 (GISTEmbed), arXiv:2402.16829, Sec. 3.1, for pairs of anchor and
+    candidate.
 
     Relation: it is sentence-transformers' `MultipleNegativesRankingLoss` with a `scale` of 1/τ, several hard
     negatives included. :class:`~embedrun.loss.in_batch_negatives.InBatchNegatives` takes pairs of any score
@@ -34,17 +45,32 @@ class Infonce(nn.Module):
 
     Args:
         temperature: τ above, unitless, > 0.
+        direction: `anchor`, `positive` or `both`.
+        mask: `{margin: 0.05, teacher: false}`: cosine, >= 0, and whether the teachers' counts; null: no mask.
 
     Raises:
-        ValueError: if ``temperature`` is not positive.
+        ValueError: if ``temperature`` is not positive, or ``mask`` has other options.
     """
 
     pulled = ("left", "right")
 
-    def __init__(self, *, temperature: float = 0.05) -> None:
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.05,
+        direction: Literal["anchor", "positive", "both"] = "anchor",
+        mask: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__()
         require_positive("Infonce", "temperature", temperature)
-        self.temperature = temperature
+        self.temperature, self.direction = temperature, direction
+        options = {"margin": 0.05, "teacher": False} | (mask or {})
+        self.margin, teacher = options["margin"], bool(options["teacher"])
+        if len(options) > 2 or isinstance(self.margin, bool) or not 0 <= float(self.margin) <= 2:
+            raise ValueError(f"Infonce: mask takes margin, 0 to 2, and teacher, true or false; got {mask}")
+        self.masks = mask is not None
+        guides = ("left_teacher", "right_teacher")
+        self.requires, self.unused = (guides, ()) if teacher else ((), guides)
 
     def forward(
         self,
@@ -52,6 +78,8 @@ class Infonce(nn.Module):
         right: Tensor,
         negative: Tensor | None = None,
         hard_negatives: Tensor | None = None,
+        left_teacher: Tensor | None = None,
+        right_teacher: Tensor | None = None,
         **negatives: Tensor,
     ) -> Tensor:
         """Return the scalar loss; 0 for a single row without a hard negative.
@@ -61,13 +89,44 @@ class Infonce(nn.Module):
             right: its positive, ``(rows, dim)``.
             negative: its hard negative, ``(rows, dim)``, one more candidate for every anchor; or None.
             hard_negatives: how many of them each row has, the first ones, int64, ``(rows,)``; None: all.
+            left_teacher: the teachers' vectors of the anchors, ``(rows, teachers, widest)``; for the mask.
+            right_teacher: the same of the positives, in the same form.
             negatives: its hard negatives where it has several, ``(rows, dim)`` each.
         """
         target = torch.arange(len(left), device=left.device)  # (rows,)
         hard = _given(negative, *negatives.values())
-        logits = self._similarities(left, right, *hard) / self.temperature  # (rows, candidates)
-        there = _there(len(left), len(hard), hard_negatives)  # (candidates,)
-        return cross_entropy(logits if there is None else logits.masked_fill(~there, -torch.inf), target)
+        cosine = self._similarities(left, right, *hard)  # (rows, candidates)
+        logits = cosine / self.temperature  # (rows, candidates)
+        if self.masks or hard_negatives is not None:
+            allowed = self._allowed(cosine, hard_negatives, left_teacher, right_teacher)
+            logits = logits.masked_fill(~allowed, -torch.inf)  # (rows, candidates)
+        losses = []
+        if self.direction != "positive":
+            losses.append(cross_entropy(logits, target))
+        if self.direction != "anchor":
+            losses.append(cross_entropy(logits[:, : len(left)].T, target))
+        return torch.stack(losses).mean()
+
+    def _allowed(
+        self, cosine: Tensor, numbers: Tensor | None, left: Tensor | None, right: Tensor | None
+    ) -> Tensor:
+        """Which candidates each anchor has, ``(rows, candidates)``; `left` and `right` are the teachers'."""
+        rows, candidates = cosine.shape
+        there = _there(rows, candidates // max(rows, 1) - 1, numbers)  # (candidates,)
+        allowed = cosine.new_ones(rows, candidates, dtype=torch.bool)  # (rows, candidates)
+        if there is not None:
+            allowed &= there
+        if self.masks:
+            guide = cosine.detach()  # (rows, candidates)
+            if left is not None and right is not None:
+                require_shape("Infonce", "left_teacher", left, rows, None, None)
+                require_shape("Infonce", "right_teacher", right, *left.shape)
+                each = [cosines(left[:, place], right[:, place]) for place in range(left.shape[1])]
+                guide = torch.stack(each).mean(dim=0)  # (rows, rows)
+            is_false = guide > guide.diagonal()[:, None] - self.margin  # (rows, rows or candidates)
+            is_false[:, :rows].fill_diagonal_(False)
+            allowed[:, : guide.shape[1]] &= ~is_false
+        return allowed
 
     def comparisons(
         self,
@@ -75,6 +134,8 @@ class Infonce(nn.Module):
         right: Tensor,
         negative: Tensor | None = None,
         hard_negatives: Tensor | None = None,
+        left_teacher: Tensor | None = None,
+        right_teacher: Tensor | None = None,
         **negatives: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Shares of anchors with a negative, and of their negatives that are nearer than the positive."""

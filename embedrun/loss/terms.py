@@ -1,12 +1,13 @@
 """What a loss term is and reads, and the refusal of impossible options.
 
 A term is a module of torch whose `forward` gives the scalar loss of views and targets, which the names of its
-parameters say. Its class may offer seven things more. `passes` says, by parameter of `forward`, how a view
-goes through the encoder, and `requires` which of the parameters with a default it cannot do without.
-`comparisons`, called as `forward` is, gives the shares of active and of violated comparisons of a batch,
-and `compared` says how many there are at most. `idle` says why rows can never make it active, `positives`
-which of them it takes for positives; the parameters of both name the targets that they look at. `pulled`
-names the two parameters that it pulls together in every row.
+parameters say. Its class may offer nine things more. `passes` says, by parameter of `forward`, how a view
+goes through the encoder. `requires` are the parameters with a default that it cannot do without, `unused`
+those that its options do not read, and `one_of` those of which it needs one. `comparisons`, called as
+`forward` is, gives the shares of active and of violated comparisons of a batch, and `compared` says how many
+there are at most. `idle` says why rows can never make it active, `positives` which of them it takes for
+positives; the parameters of both name the targets that they look at. `pulled` names the two parameters that
+it pulls together in every row.
 """
 
 import inspect
@@ -115,9 +116,10 @@ def needs(term: AnyTerm) -> Needs:
     make a parameter necessary.
     """
     parameters = {name: arg for name, arg in parameters_of(term, "forward").items() if not _several(arg)}
-    required = getattr(term, "requires", ())
+    required, unused = getattr(term, "requires", ()), getattr(term, "unused", ())
     optional = [name for name, arg in parameters.items() if arg.default is None and name not in required]
     wanted = [name for name in parameters if name not in optional]
+    optional = [name for name in optional if name not in unused]
     return Needs(
         views=[name for name in wanted if name in VIEWS],
         targets=[name for name in wanted if name not in VIEWS],

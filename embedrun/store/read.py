@@ -111,6 +111,20 @@ def blocks(
         raise DataError(f"{path}: has no rows")
 
 
+def header(path: Path) -> list[str]:
+    """The names of the columns of a file of one of `KINDS`, of JSON Lines the fields of its first object."""
+    with _readable(path):
+        if (form := kind(path)) == ".parquet":
+            from pyarrow import parquet
+
+            return parquet.read_schema(path).names
+        if form in _PARSE:
+            return _open_delimited(path, [], _PARSE[form]).schema.names
+        first = next((line for _, line in _lines(path, None) if line.strip()), "")
+        row = json.loads(first) if form == ".jsonl" and first else {}
+        return list(row) if isinstance(row, dict) else []
+
+
 def _require_columns(where: str, wanted: Sequence[str], header: Sequence[str], hint: str) -> None:
     problems = [
         f"{where}: more than one column is named {name!r}"

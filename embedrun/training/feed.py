@@ -19,6 +19,7 @@ from embedrun.rows import MASKED, Rows, texts_at
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes
 
+_SCORES = "scores"  # the target of lists with a score for each text, ``(rows, 1 + negatives)``
 Tokenize = Callable[[Sequence[str], int | None, Prompt | None], TokenTable]
 
 
@@ -54,10 +55,16 @@ class Feed:
         self._prompts = prompts or {}
         # The place of each row's text among the distinct ones is also its identity: equal for equal texts.
         used = {_source(way) for way in passes.values()}
-        self.texts, self._index = rows.distinct([view for view in rows.texts if view in used])
+        self._views = [view for view in rows.texts if view in used]
+        self._lists, self._chance = rows.lists, (-1, np.zeros(0))
+        if self._lists is None:
+            self.texts, self._index = rows.distinct(self._views)
+        else:
+            self.texts, self._pairs = self._lists.pairs.distinct(["left", "right"])
         kinds = dict.fromkeys(self._kind(way) for way in passes.values() if way.view not in MASKED)
         self._tables = {kind: tokenize(self.texts, *kind) for kind in sorted(kinds, key=str)}
-        self._targets = {name: rows.targets[name] for name in targets}
+        self._targets = {name: rows.targets[name] for name in targets if name in rows.targets}
+        self._with_scores = _SCORES in targets
         self._passes, self._seed, self._before = passes, seed, before
         self._processes = processes or Processes()
         self._rows, self._tokenize, self._mask = rows, tokenize, mask
@@ -68,7 +75,7 @@ class Feed:
         number, epoch, rows, _ = draw
         share = self._processes.own(len(rows))
         copies = self._copies(rows[share], epoch)
-        picked = {view: index[rows] for view, index in self._index.items()}  # (batch,) each
+        picked, targets = self._picked(rows, epoch)
         views = {
             key: View(
                 self._anew(copies[way.view], *self._kind(way)).take(np.arange(len(rows[share])))
@@ -82,7 +89,7 @@ class Feed:
         identity = {
             f"{view}_identity": index.astype(np.int64) + self._before for view, index in picked.items()
         }
-        targets = {name: values[rows] for name, values in self._targets.items()}  # (batch,) each
+        targets |= {name: values[rows] for name, values in self._targets.items()}  # (batch,) each
         tensors = {name: torch.from_numpy(values) for name, values in (targets | identity).items()}
         return Batch(views, tensors, rows, share, draw.part)
 
@@ -93,17 +100,51 @@ class Feed:
         A masked copy, made anew in each epoch, counts as the sentence it is of.
         """
         kinds = {kind: table.lengths for kind, table in self._tables.items()}  # (texts,) each
+        ways = self._passes.values()
+        if self._lists is not None:
+            return np.stack([self._longest(way, kinds[self._kind(way)]) for way in ways], axis=1)
         for kind in dict.fromkeys(map(self._kind, self._passes.values())):
             if kind not in kinds:  # of masked copies alone
                 kinds[kind] = self._tokenize(self.texts, *kind).lengths  # (texts,)
-        ways = self._passes.values()
         columns = [kinds[self._kind(way)][self._index[_source(way)]] for way in ways]  # (rows,) each
         return np.stack(columns, axis=1)
 
     @property
     def texts_of_rows(self) -> np.ndarray:
-        """The identity of each text of each row, int64, ``(rows, views)``."""
+        """The identity of each text of each row, int64, ``(rows, views)``; of lists of all their texts."""
+        if self._lists is not None:
+            anchors, places = self._pairs["left"][self._lists.starts], self._lists.all_of()
+            return np.concatenate([anchors[:, None], self._pairs["right"][places]], axis=1)
         return np.stack(list(self._index.values()), axis=1)
+
+    def _picked(self, rows: np.ndarray, epoch: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The places of the texts of some rows, by view, ``(batch,)`` each, and targets that go with them."""
+        lists = self._lists
+        if lists is None:
+            return {view: index[rows] for view, index in self._index.items()}, {}
+        if self._chance[0] != epoch:
+            self._chance = epoch, np.random.default_rng([self._seed, epoch, 1]).random(len(lists.pairs))
+        places = lists.draw(rows, self._chance[1])  # (batch, 1 + negatives)
+        left, right = self._pairs["left"][lists.starts[rows]], self._pairs["right"][places]
+        columns = zip(
+            ("right", *(f"negative_{one}" for one in range(1, right.shape[1]))), right.T, strict=True
+        )
+        every = {"left": left, **dict(columns)}
+        targets = {}
+        if self._with_scores:
+            scores = lists.pairs.targets["listed"][places]  # (batch, 1 + negatives)
+            is_there = np.arange(right.shape[1] - 1)[None] < lists.negatives[rows][:, None]
+            scores[:, 1:][~is_there] = np.nan
+            targets[_SCORES] = scores
+        return {view: every[view] for view in self._views}, targets
+
+    def _longest(self, way: Pass, lengths: np.ndarray) -> np.ndarray:
+        """Tokens of a row of lists in one pass, at most, ``(rows,)``; `lengths` are those of the texts."""
+        assert self._lists is not None
+        if way.view == "left":
+            return lengths[self._pairs["left"][self._lists.starts]]
+        positives, negatives = self._lists.longest(lengths[self._pairs["right"]])
+        return positives if way.view == "right" else negatives
 
     def _kind(self, way: Pass) -> tuple[int | None, Prompt | None]:
         return way.max_length, self._prompts.get(way.view)

@@ -39,7 +39,7 @@ def test_the_presets_behind_a_configuration_are_known_and_hydras_own_are_left_ou
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["dataset=5"], "dataset=5: no such choice (there are: github_issues, mix, mrpc, nli, "),
+        (["dataset=5"], "dataset=5: no such choice (there are: classes, github_issues, mix, "),
         (["loss=angel"], "loss=angel: no such choice; did you mean 'angle'? (there are: angle, angle_2024"),
         (["dataset=a/x.csv"], "; for rows of your own: dataset=pairs dataset.path=a/x.csv"),
         (["dataset=[stsb,mrpc]"], "dataset=mix 'dataset.parts={stsb: {dataset: stsb, share: 0.5}, mrpc: "),

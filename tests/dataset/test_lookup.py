@@ -14,7 +14,9 @@ def preset(name: str, *overrides: str) -> dict:
     return {str(key): value for key, value in options.items()}
 
 
-GIVEN = {name: ["path=a.tsv"] for name in ("pairs", "texts", "triplets")} | {"mix": ["+parts.a.dataset=toy"]}
+GIVEN = {name: ["path=a.tsv"] for name in ("pairs", "texts", "triplets", "ranked", "classes")} | {
+    "mix": ["+parts.a.dataset=toy"]
+}
 
 
 @pytest.mark.parametrize("name", presets.groups()["dataset"])

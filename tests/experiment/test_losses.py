@@ -74,7 +74,7 @@ def plan(*overrides: str) -> TrainPlan:
         ),
         (
             ["+loss.terms.cosent.views={lef: left}"],
-            "loss.terms.cosent.views: no view 'lef' (it has: left, right)",
+            "loss.terms.cosent.views: no view 'lef' (it has: left, right, negative)",
         ),
         (
             ["loss=mse_teacher", "training.teachers=[{name: DIR, pooling: first_last_mean}]"],
@@ -231,6 +231,9 @@ PAPERS = {
     "angle": ["AnglE"],
     "infonce": ["SimCSE"],
     "softmax_nli": ["SBERT"],
+    "kl": ["distillation"],
+    "margin_mse": ["MarginMSE"],
+    "supcon": ["SupCon"],
     "rank_consistency": ["RankCSE"],
     "rank_distillation": ["RankCSE"],
     "arccon": ["ArcCSE"],

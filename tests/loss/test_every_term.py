@@ -37,6 +37,10 @@ TERMS: list[tuple[str, dict[str, Any]]] = [
     ("in_batch_negatives", {"sides": "one"}),
     ("in_batch_negatives", {"sides": "one", "identical_texts": "off"}),
     ("infonce", {}),
+    ("infonce", {"direction": "both", "mask": {"margin": 0.1}}),
+    ("infonce", {"direction": "positive", "mask": {"teacher": True}}),
+    ("kl", {"temperature": 0.5}),
+    ("margin_mse", {"similarity": "cosine"}),
     ("masked_triplet", {"margin": 2.5}),  # a gap is at least -2: every row is active, away from the kink
     *forms("mse", source=["precomputed", "teacher"]),
     ("mse_embeddings", {"dim": 4, "teacher_dims": (3, 2)}),
@@ -44,16 +48,31 @@ TERMS: list[tuple[str, dict[str, Any]]] = [
     *forms("rank_distillation", method=get_args(Method), teacher_dims=[(3, 2)]),
     *forms("rank_margin", interval=[1], ties=["average", "ordinal"]),
     ("softmax_nli", {"dim": 4}),
+    ("softmax_nli", {"dim": 4, "classes": 4}),
+    ("supcon", {}),
 ]
 # Options that no formula can use, and what is said of them.
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     *(
         (name, {"temperature": value}, f"temperature must be > 0, got {value}")
-        for name in ("angle", "arccon", "cosent", "in_batch_negatives", "infonce", "rank_consistency")
+        for name in (
+            "angle",
+            "arccon",
+            "cosent",
+            "in_batch_negatives",
+            "infonce",
+            "kl",
+            "rank_consistency",
+            "supcon",
+        )
         for value in (0.0, math.nan)
     ),
     ("arccon", {"margin": 180.5}, "margin must be 0 to 180 degrees, got 180.5"),
     ("arccon", {"margin": math.nan}, "margin must be 0 to 180 degrees, got nan"),
+    ("infonce", {"mask": {"margin": 3}}, "mask takes margin, 0 to 2, and teacher, true or false"),
+    ("infonce", {"mask": {"margn": 0.1}}, "mask takes margin, 0 to 2, and teacher, true or false"),
+    ("kl", {"teacher_temperature": 0.0}, "teacher_temperature must be > 0, got 0.0"),
+    ("softmax_nli", {"dim": 4, "classes": 1}, "classes must be at least 2, got 1"),
     ("gated_angular", {"scale": 0.5}, "scale multiplies .* got 0.5; a temperature of 0.5 is scale=2"),
     ("masked_triplet", {"margin": math.nan}, "margin must be >= 0, got nan"),
     *(
@@ -72,7 +91,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 # A batch of one row teaches these nothing.
 IDLE_ALONE = {
     "angle", "arccon", "cosent", "gated_angular", "in_batch_negatives", "infonce", "rank_consistency",
-    "rank_distillation", "rank_margin",
+    "rank_distillation", "rank_margin", "supcon",
 }  # fmt: skip
 every = pytest.mark.parametrize(
     ("name", "options"),
@@ -101,15 +120,20 @@ def columns_of(term: nn.Module, rows: int = 8) -> Columns:
         "maskable": torch.tensor([True, True, False, True, True, True, True, True]),
         "left_teacher": teacher,
         "right_teacher": teacher.roll(1, dims=0),
+        "category": torch.tensor([0, 0, 1, 2, 1, 0, 2, 1]),
+        "scores": torch.tensor([[0.9, 0.2], [0.4, 0.5], [1.0, -1.0], [0.3, torch.nan]] * 2).double(),
     }
     columns = {
         view: torch.randn(8, 4, dtype=torch.float64, generator=generator)
         for view in (*asked.views, *asked.optional_views)
     }
     columns |= {name: targets[name] for name in (*asked.targets, *asked.optional_targets)}
+    if "score" in asked.optional_targets and "negative" in columns:  # which stands in place of a score
+        columns = {key: one for key, one in columns.items() if not key.endswith(("negative", "negatives"))}
     return {name: column[:rows].clone() for name, column in columns.items()}
 
 
+UNREAD = ("gated_angular", "in_batch_negatives", "mse", "softmax_nli")  # terms with targets for some options
 A, B = [0.6, 0.8, 0.1, -0.3], [0.5, 0.1, 0.2, 0.7]
 ZERO = [0.0, 0.0, 0.0, 0.0]
 # Pairs with a zero vector on either side and on both, equal, opposite, of the same direction, generic.
@@ -159,7 +183,9 @@ def test_neither_order_of_the_rows_nor_lengths_of_the_vectors_matter(name: str, 
     columns = columns_of(term)
     lengths = torch.tensor([0.01, 3, 7, 100, 1, 0.2, 9, 0.5], dtype=torch.float64)
     scaled = {
-        key: torch.einsum("r...,r->r...", column, lengths) if column.ndim > 1 else column
+        key: torch.einsum("r...,r->r...", column, lengths)
+        if key in VIEWS or key.endswith(TEACHER)
+        else column
         for key, column in columns.items()
     }
     same = torch.allclose(term(**columns), term(**scaled))
@@ -198,14 +224,15 @@ def test_a_batch_is_idle_where_it_costs_and_compares_nothing():
 def assert_idle_as_it_says(name: str, options: dict[str, Any], rows: int) -> None:
     term = make(name, options)
     columns = columns_of(term, rows)
-    columns.pop("negative", None)
+    if "scores" not in columns:  # which are of these
+        columns.pop("negative", None)
     views = [columns[view].requires_grad_() for view in VIEWS if view in columns]
     value = term(**columns)
     reason = term.idle(rows) if hasattr(term, "idle") else None
     if rows == 1:
         assert (reason is not None) == (name in IDLE_ALONE)
     if reason is None:
-        assert value > 0
+        assert value > 0 or "mask" in options  # which may leave no candidate
         return
     assert_costs_and_moves_nothing(value, *views)
     if hasattr(term, "comparisons"):
@@ -227,9 +254,10 @@ def test_columns_of_other_shapes_are_refused():
 def assert_other_shapes_are_refused(name: str, options: dict[str, Any]) -> None:
     term = make(name, options)
     columns = columns_of(term)
-    columns.pop("negative", None)  # there may be any number of them
+    if "scores" not in columns:
+        columns.pop("negative", None)  # there may be any number of them
     faults = (ValueError, RuntimeError, IndexError) if name == "softmax_nli" else ValueError
-    unread = needs(term).optional_targets if name in ("gated_angular", "in_batch_negatives", "mse") else []
+    unread = needs(term).optional_targets if name in UNREAD else []
     for key in columns.keys() - {*unread}:
         column = columns[key]
         others = [column[:1]]  # would be broadcast

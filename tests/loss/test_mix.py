@@ -76,7 +76,7 @@ def test_term_of_weight_zero_is_not_made():
 
 def test_missing_view_or_target_is_named():
     embeddings, targets = batch()
-    mix = Mix({"first": {"name": "cosent"}})
+    mix = Mix({"first": {"name": "rank_margin"}})
     with pytest.raises(ValueError, match="Mix: first needs the target score, got label"):
         mix(embeddings, {"label": targets["score"]})
     with pytest.raises(ValueError, match="Mix: first needs the view right, got left"):

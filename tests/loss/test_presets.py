@@ -30,7 +30,8 @@ def test_each_names_its_paper_and_the_place_in_it_and_what_rows_it_needs_and_can
 @pytest.mark.parametrize(
     ("mix", "passes"),
     [
-        ("angle", ["left", "right"]),
+        ("angle", ["left", "right", "negative"]),  # what a data set has of them
+        ("supcon", ["text", "text#1"]),
         ("arccse", ["text", "text#1", "text-dropout", "masked_once-dropout", "masked_twice-dropout"]),
         ("arccse_dropout_mix", ["text", "text-dropout", "masked_once-dropout", "masked_twice-dropout"]),
         ("arccse_dropout_on", ["text", "text#1", "text#2", "masked_once", "masked_twice"]),
@@ -97,6 +98,18 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "mse_embeddings": {"mse_embeddings": {"weight": 1.0}},
 }  # fmt: skip
 # What each of the others changes in one of these, by term and option.
+INFONCE = {"weight": 1.0, "temperature": 0.05}
+PUBLISHED |= {
+    "infonce": {"infonce": INFONCE | {"direction": "anchor", "mask": None}},
+    "angle_triplets": {
+        "cosent": {"weight": 0.0, "temperature": 0.05}, "infonce": INFONCE,
+        "angle": {"weight": 0.02, "temperature": 0.05},
+    },
+    "margin_mse": {"margin_mse": {"weight": 1.0, "similarity": "dot"}},
+    "kl": {"kl": INFONCE | {"teacher_temperature": 1.0, "similarity": "cosine"}},
+    "supcon": {"supcon": {"weight": 1.0, "temperature": 0.1}},
+    "sbert_binary": {"softmax_nli": {"weight": 1.0, "classes": 2}},
+}  # fmt: skip
 CHANGES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "angle_toy": ("angle", {"in_batch_negatives": {"positive_from": 4.5}}),
     "angle_binary": ("angle", {}),

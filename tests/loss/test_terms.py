@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from embedrun.loss.angle import Angle
 from embedrun.loss.in_batch_negatives import InBatchNegatives
+from embedrun.loss.infonce import Infonce
+from embedrun.loss.rank_margin import RankMargin
 from embedrun.loss.terms import (
     Needs,
     Pass,
@@ -37,7 +39,9 @@ class Demanding(Outside):
 
 
 def test_needs_are_read_from_the_signature_of_forward():
-    assert needs(Angle) == Needs(["left", "right"], ["score"], [], [])
+    assert needs(RankMargin) == Needs(["left", "right"], ["score"], [], [])
+    # A term reads neither what it does not use.
+    assert needs(Infonce()).optional_targets == ["hard_negatives"]
     identities = ["left_identity", "right_identity"]
     assert needs(InBatchNegatives()) == Needs(["left", "right"], ["score"], [], [*identities, "label"])
     assert needs(Outside) == Needs(["text"], ["teacher"], ["negative"], ["label"])

@@ -63,9 +63,13 @@ class AnyRows(Rows):
             "label": np.array([0, 2, 1, 2, 0, 1, 0]),
             "hard_negatives": np.array([2, 1, 2, 2, 1, 2, 1]),
             "maskable": np.array([True, True, False, True, True, False, True]),
+            "category": np.array([0, 1, 0, 2, 1, 0, 2]),
+            "scores": np.array(
+                [[0.9, 0.1], [0.5, 0.6], [1.0, 0.0], [0.2, 0.3], [0.7, 0.1], [0.4, 0.4], [0.8, 0.2]]
+            ),
         }
         object.__setattr__(self, "texts", texts)
-        targets = {name: np.resize(column, rows) for name, column in targets.items()}
+        targets = {name: np.resize(column, (rows, *column.shape[1:])) for name, column in targets.items()}
         object.__setattr__(self, "targets", targets)
         object.__setattr__(self, "masked", Masking(least_words=3, first=0.4, second=0.7, kind="delete"))
 
@@ -148,7 +152,9 @@ class Trial:
         self.mix = self.mix.to(device, dtype)
         wanted = {way.view for ways in self.mix.ways.values() for way in ways.values()}
         passes = {key: way for ways in self.mix.ways.values() for key, way in used(ways, wanted).items()}
-        targets = ["score", "label", "hard_negatives", "maskable"]
+        targets = ["score", "label", "hard_negatives", "maskable", "category", "scores"]
+        if mix == "sbert_binary":  # two classes, by score
+            targets.remove("label")
         self.feed = Feed(AnyRows(max(rows, ROWS)), tokenize, passes, targets, seed=5, processes=processes)
         config = TrainingConfig(
             micro_batch_size=micro_batch_size,

@@ -1,7 +1,7 @@
 """Encoder: texts in, one vector each out."""
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from embedrun.pooling import (
     problems,
     read_head,
 )
-from embedrun.prompt import Prompt, of
+from embedrun.prompts import Prompt, of
 
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 _BATCH_TOKENS = 4096  # of a forward pass where neither limit is given
@@ -49,6 +49,7 @@ class Encoder(nn.Module):
         head: the layer behind ``cls_mlp``; None: none.
         keep_head: whether `encode` and `save` use it, and not only `forward`, which is for training.
         prompt: what `encode` puts around every text; None: nothing.
+        roles: what it puts around queries and documents instead, by role; one that is left out has `prompt`.
 
     Raises:
         ConfigError: for a pooling that the backbone does not support, or a prompt that leaves no room for a
@@ -64,6 +65,7 @@ class Encoder(nn.Module):
         head: nn.Linear | None = None,
         keep_head: bool = False,
         prompt: Prompt | None = None,
+        roles: Mapping[str, Prompt | None] | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -76,7 +78,7 @@ class Encoder(nn.Module):
             pooler_layer(backbone.model).requires_grad_(not has_adapter(backbone.model))
         self.max_length = backbone.max_length
         self._check_padding("backbone")
-        self.use(prompt)
+        self.use(prompt, roles or {})
 
     @classmethod
     def build(
@@ -117,6 +119,7 @@ class Encoder(nn.Module):
             # Files hold a head because it was kept.
             keep_head=head is not None and (pooling.keep_head or pooling.name == "auto"),
             prompt=says.prompt if backbone.prompt is None else of(backbone.prompt),
+            roles=says.by_role,
         )
         cycles.started()
         return encoder.train()
@@ -146,11 +149,16 @@ class Encoder(nn.Module):
         on_cpu = torch.device(device).type == "cpu"
         return cls.build(config, PoolingConfig(), seed=0, encodes_only=on_cpu).to(device).eval()
 
-    def use(self, prompt: Prompt | None) -> None:
-        """Encode, and save, with this prompt from now on; ConfigError if it leaves no room for a text."""
-        if prompt is not None:
-            self.backbone.tokenize([""], self.max_length, prompt)  # refuses it
+    def use(self, prompt: Prompt | None, roles: Mapping[str, Prompt | None] | None = None) -> None:
+        """Encode, and save, with these prompts from now on; ConfigError if one leaves no room for a text.
+
+        `roles` are those of queries and documents; None: as before.
+        """
+        for one in (prompt, *(roles or {}).values()):
+            if one is not None:
+                self.backbone.tokenize([""], self.max_length, one)  # refuses it
         self.prompt = prompt
+        self.roles = dict(self.roles if roles is None else roles)
 
     def score_at(self, length: int | None, *, trained: int | None = None) -> None:
         """Encode, and save, texts of up to `length` tokens from now on; None: as `scored_length` says.
@@ -194,14 +202,15 @@ class Encoder(nn.Module):
         layer = self._layer(training=True)
         return self.scale(vectors if layer is None else behind(layer, vectors))
 
-    def tokenize(self, texts: list[str]) -> TokenTable:
+    def tokenize(self, texts: list[str], role: str | None = None) -> TokenTable:
         """Token ids of texts as `encode` reads them: in the prompt, cut to `max_length` tokens."""
-        return self.backbone.tokenize(texts, self.max_length, self.prompt)
+        return self.backbone.tokenize(texts, self.max_length, self.roles.get(role or "", self.prompt))
 
     def encode(
         self,
         texts: str | Sequence[str],
         *,
+        role: str | None = None,
         batch_size: int | None = None,
         batch_tokens: int | None = None,
         show_progress_bar: bool = False,
@@ -228,6 +237,7 @@ class Encoder(nn.Module):
 
         Args:
             texts: any number, in any order; or one text.
+            role: `query` or `document`: with the prompt that the model has for them; None: as any text.
             batch_size: texts of a forward pass, at most; None: no limit. Texts of similar length go together,
                 whatever their order.
             batch_tokens: padded tokens of a forward pass, at most, but for a text that alone is longer, and
@@ -253,7 +263,7 @@ class Encoder(nn.Module):
         texts = [texts] if isinstance(texts, str) else texts
         position: dict[str, int] = {}
         index = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
-        table = self.tokenize(list(position))
+        table = self.tokenize(list(position), role)
         vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
         unit, done = normalize_embeddings or (scaled and self.normalize), 0
         bar = Progress("encode", len(table), "texts") if show_progress_bar else contextlib.nullcontext()
@@ -353,6 +363,7 @@ class Encoder(nn.Module):
                 max_length=self.max_length,
                 lowercase=says.lowercase,
                 prompt=self.prompt,
+                roles=self.roles,
                 named=says.named if self.prompt == says.prompt else {},  # they went with the other prompt
             )
 

@@ -27,7 +27,7 @@ from embedrun.family import family_name
 from embedrun.gpu import precision
 from embedrun.loss.terms import Pass
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER
-from embedrun.prompt import Prompt, in_use, of
+from embedrun.prompts import Prompt, in_use, of
 from embedrun.rows import MASKED, Rows, texts_at
 from embedrun.training.gradient import seeded
 from embedrun.training.mixture import Mixture, mixed_batches
@@ -105,7 +105,7 @@ def row_tokens(
     count, most = token_counter(tokenizer), longest(config.backbone, shape, size)
     sizes: dict[str, RowTokens] = {}
     for part, losses in plan.losses.items():
-        prompts = prompts_of(plan, declared, part)
+        prompts = prompts_of(plan, declared, {}, part)
         chosen, lengths = sampled(len(train[part])), []
         for way in losses.passes.values():
             texts = texts_at(train[part].texts["text" if way.view in MASKED else way.view], chosen)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from embedrun.errors import DISK, MISSING, OUT_OF_MEMORY, RunFailed, exit_code
 from embedrun.files import Plain, copy_mode
 from embedrun.pooling import HEAD, Pooling
-from embedrun.prompt import Prompt
+from embedrun.prompts import PLACE, Prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -47,6 +47,7 @@ def write_model(
     max_length: int,
     lowercase: bool,
     prompt: Prompt | None,
+    roles: Mapping[str, Prompt | None],
     named: Mapping[str, str],
 ) -> None:
     """Write weights, tokenizer and everything that says how vectors are made.
@@ -63,6 +64,7 @@ def write_model(
         lowercase: whether texts are lower-cased before the tokenizer, which cuts them to `max_length` tokens.
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
         prompt: around every text. sentence-transformers supports only what stands before a text.
+        roles: around queries and documents instead, by role.
         named: prompts that it puts before a text on request, by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,6 +73,7 @@ def write_model(
     write_weights(folder)
     tokenizer.save_pretrained(folder)
     template, text_edit = (prompt.template, prompt.text_edit) if prompt else (None, None)
+    templates = {role: PLACE if one is None else one.template for role, one in roles.items()}
     says = {
         "schema": SCHEMA,
         "pooling": pooling.name,
@@ -82,6 +85,7 @@ def write_model(
         "head": "2_Dense" if pooling.name == HEAD else None,
         "prompt": template,
         "text_edit": text_edit,
+        **({"prompts": templates} if templates else {}),
         **({} if base is None else {"base": dict(base)}),
     }
     _json(folder / "embedrun.json", says)
@@ -89,7 +93,7 @@ def write_model(
     if pooling.all_layers:
         settings |= _all_layers(folder)
     _json(folder / "sentence_bert_config.json", settings)
-    if prompts := _prompts(prompt, named):
+    if prompts := _prompts(prompt, roles, named):
         _json(folder / "config_sentence_transformers.json", prompts)
     kinds = ["Transformer", *_modules(folder, model.config, pooling, layer)]
     modules = [
@@ -154,14 +158,17 @@ def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
     return f"{address} ({'private' if private else 'public'}), commit {made.oid}"
 
 
-def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
-    if prompt is None:
-        return {"prompts": dict(named), "default_prompt_name": None} if named else {}
-    if prompt.after or prompt.text_edit is not None:
+def _prompts(prompt: Prompt | None, roles: Mapping[str, Prompt | None], named: Mapping[str, str]) -> Plain:
+    """What sentence-transformers puts before texts; nothing where a prompt has words behind a text too."""
+    of_roles = {role: "" if one is None else one.before for role, one in roles.items()}
+    if any(one is not None and (one.after or one.text_edit is not None) for one in (prompt, *roles.values())):
         return {}
+    if prompt is None:
+        prompts = {**named, **of_roles}
+        return {"prompts": prompts, "default_prompt_name": None} if prompts else {}
     # `query` and `document` have methods of their own there, with no prompt unless one is named.
     prompts = dict.fromkeys(("text", "query", "document"), prompt.before)
-    return {"prompts": {**prompts, **named}, "default_prompt_name": "text"}
+    return {"prompts": {**prompts, **named, **of_roles}, "default_prompt_name": "text"}
 
 
 def _modules(

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -120,6 +120,8 @@ class Rows:
     masked: Any = None  # a `Masking`, which makes masked copies, where the losses may ask for them
     kept: str | None = None  # the fingerprint, where it was computed before
     lists: "Lists | None" = None  # where each epoch draws the texts of a row anew
+    # Which views are queries or documents, of joined parts as `part/view`; no part of the fingerprint.
+    roles: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -161,6 +163,15 @@ class Rows:
     def sentences(self) -> Iterator[str]:
         """All texts of all views, in view order, repeats included."""
         return chain.from_iterable(self.texts.values())
+
+    def by_role(self) -> Iterator[tuple[str | None, str]]:
+        """All texts of all views with the role of each, repeats included."""
+        for view, column in self.texts.items():
+            if self.subset and self.roles:
+                roles = [self.roles.get(f"{part}/{view}") for part in self.subset]
+                yield from zip(roles, column, strict=True)
+            else:
+                yield from zip(repeat(self.roles.get(view)), column)
 
     def distinct(self, views: Sequence[str]) -> tuple[Sequence[str], dict[str, np.ndarray]]:
         """The distinct texts of some views, and by view the places of the rows' texts, int, ``(rows,)``."""
@@ -310,6 +321,7 @@ def joined(parts: Mapping[str, Rows]) -> Rows:
         targets={name: np.concatenate([rows.targets[name] for rows in every]) for name in targets},
         subset=[name for name, rows in parts.items() for _ in range(len(rows))],
         skipped=tuple(row for rows in every for row in rows.skipped),
+        roles={f"{name}/{view}": role for name, rows in parts.items() for view, role in rows.roles.items()},
         masked=first.masked if all(rows.masked is not None for rows in every) else None,
     )
 

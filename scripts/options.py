@@ -26,8 +26,8 @@ FAMILIES = {
     ),
     "dataset": (
         "Data sets",
-        "`dataset.<option>`, for the `dataset.name` of the heading. Every data set takes `prompts`,\n"
-        "templates with `{text}` by view ([training.md](training.md)).",
+        "`dataset.<option>`, for the `dataset.name` of the heading. Every data set takes `roles`,\n"
+        "which of its texts are queries or documents ([training.md](training.md)).",
     ),
     "evaluation": (
         "Evaluation tasks",

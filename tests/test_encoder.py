@@ -13,7 +13,7 @@ from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.pooling import LEGACY, POOLINGS
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
 SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)

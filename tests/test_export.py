@@ -6,7 +6,7 @@ import pytest
 from embedrun import export
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
 SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)

@@ -24,7 +24,7 @@ FLOORS = (
     ("training", "report"),
     ("table", "encoder", "card", "reference"),
     ("backbone", "dataset", "loss", "export"),
-    ("evaluation", "pooling", "gpu", "runs", "store", "tracking", "prompt", "family"),
+    ("evaluation", "pooling", "gpu", "runs", "store", "tracking", "prompts", "family"),
     ("config", "blocks", "plot"),
     ("files", "signals", "child", "cycles"),
     ("console", "errors", "rows", "batch"),
@@ -39,7 +39,7 @@ HEAVY = {
 }  # fmt: skip
 LIGHT = (
     "cli", "console", "errors", "files", "blocks", "signals", "child", "cycles", "rows", "config",
-    "config.compose", "config.safety", "config.presets", "store", "family", "prompt", "runs.directory",
+    "config.compose", "config.safety", "config.presets", "store", "family", "prompts", "runs.directory",
     "runs.reading",
     "runs.listing", "table", "table.sheet", "table.formats", "table.cells", "report", "launch.job",
     "reference",

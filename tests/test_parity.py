@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from embedrun.encoder import Encoder
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER, POOLINGS, Pooling, new_head
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 
 TEXTS = [
     "the dogs were running, playing and barking all day",

@@ -61,7 +61,11 @@ def test_what_a_command_does_not_take_is_refused_with_the_nearest():
         ("train", "trainign", "did you mean 'training'"),
         ("train", "lr", "did you mean 'training.lr'"),
         ("train", "loss.angel", "did you mean 'loss.angle'"),
-        ("evaluate", "loss", "groups: pooling, dataset, gpu, evaluation;"),
+        (
+            "evaluate",
+            "loss",
+            r"did you mean 'plots'\? \(groups: pooling, dataset, gpu, evaluation, p",
+        ),
     ]:
         with pytest.raises(ConfigError, match=f"--help {topic}: no group or option.*{hint}"):
             reference.about(root, topic, 80)

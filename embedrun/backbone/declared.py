@@ -9,7 +9,7 @@ from embedrun.config import Checker
 from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, as_written, read_json
-from embedrun.prompt import PLACE, Prompt
+from embedrun.prompts import PLACE, Prompt
 
 T = TypeVar("T")
 _NEXT_STEP = "correct the file, copy or download the folder again, or name another"
@@ -28,6 +28,7 @@ class Own:
     head: str | None = option(None, unit="folder, of cls_mlp")
     prompt: str | None = option(None, unit="template")
     text_edit: str | None = option(None, unit="name")
+    prompts: dict[str, str] | None = option(None, unit="templates by role")
 
 
 @dataclass
@@ -80,6 +81,10 @@ _NEW_MODES = {"weightedmean": "weighted_mean", "lasttoken": "last_token"}  # oth
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 _SETTINGS = "sentence_*_config.json"  # old versions of sentence-transformers named it by the model
 _PROMPTS = "config_sentence_transformers.json"
+_ROLE_NAMES = {
+    "query": ("query",),
+    "document": ("document", "passage", "corpus"),
+}  # as its methods look for them
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,7 @@ class Declared:
         max_length: tokens.
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
         named: prompts that sentence-transformers puts before a text on request, by name.
+        by_role: prompts of queries and documents, by role.
         files: the file that says it, by the attribute's name.
     """
 
@@ -107,6 +113,7 @@ class Declared:
     head: Path | None = None
     prompt: Prompt | None = None
     named: Mapping[str, str] = field(default_factory=dict)
+    by_role: Mapping[str, Prompt | None] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict, compare=False)  # where it is said, not what
 
     @property
@@ -126,7 +133,13 @@ def read(folder: Path) -> Declared:
     else:
         return Declared()
     prompts = _prompts(folder).prompts or {}
-    return replace(declared, named={name: words for name, words in prompts.items() if words})
+    named = {name: words for name, words in prompts.items() if words}
+    by_role = declared.by_role or {
+        role: _prompt(folder / _PROMPTS, named[name] + PLACE)
+        for role, names in _ROLE_NAMES.items()
+        for name in [name for name in names if name in named][:1]
+    }
+    return replace(declared, named=named, by_role=by_role)
 
 
 def read_mapping(path: Path) -> Plain:
@@ -177,11 +190,16 @@ def _embedrun(path: Path) -> Declared:
     if (schema := read_mapping(path).get("schema")) != SCHEMA:
         raise DataError(f"{path}: schema {schema!r}, and this version of embedrun reads {SCHEMA}")
     says = vars(part(path, Own))
-    head, template, text_edit = (says.pop(name) for name in ("head", "prompt", "text_edit"))
+    head, template, text_edit, prompts = (
+        says.pop(name) for name in ("head", "prompt", "text_edit", "prompts")
+    )
     return Declared(
         **says,
         head=path.parent / head if head else None,
         prompt=_prompt(path, template, text_edit),
+        by_role={
+            role: None if words == PLACE else _prompt(path, words) for role, words in (prompts or {}).items()
+        },
         files=dict.fromkeys(("pooling", "normalize", "max_length", "prompt"), path.name),
     )
 

@@ -5,7 +5,7 @@ The rest is in the run directory: in `model/` once the run has finished, else in
 """
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 import torch
@@ -14,10 +14,10 @@ from torch import nn
 
 from embedrun.backbone.declared import RUN_FILE, Declared, held
 from embedrun.backbone.transformer import USUAL
-from embedrun.config import BackboneConfig, EvaluationConfig, PoolingConfig
+from embedrun.config import BackboneConfig, EvaluationConfig, PoolingConfig, PromptsConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import as_written, read_json, sha256
-from embedrun.prompt import in_use, of
+from embedrun.prompts import by_role, in_use, of
 from embedrun.runs.reading import RunFiles
 
 SCHEMA = 2  # of manifest.json
@@ -91,6 +91,7 @@ class Recipe:
     backbone: BackboneConfig
     pooling: PoolingConfig
     evaluation: EvaluationConfig
+    prompts: PromptsConfig = field(default_factory=PromptsConfig)
 
     @property
     def drops_head(self) -> bool:
@@ -120,6 +121,8 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
     try:
         trained = base.prompt if made.backbone.prompt is None else of(made.backbone.prompt)
         prompt = in_use(trained, made.evaluation.prompt, made.evaluation.text_edit)
+        is_given = made.backbone.prompt is not None or made.evaluation.prompt is not None
+        roles = by_role(asdict(made.prompts), {} if is_given else base.by_role)
     except ConfigError as fault:  # a file's, not the user's
         raise DataError(fault.problems) from fault
     length = _length(base, made)
@@ -130,6 +133,7 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         max_length=length,
         prompt=prompt,
         named=base.named if prompt == base.prompt else {},
+        by_role=roles,
     )
 
 

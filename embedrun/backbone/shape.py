@@ -17,7 +17,7 @@ from embedrun.backbone.scratch import configuration
 from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, expanded
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 
 
 @dataclass(frozen=True)

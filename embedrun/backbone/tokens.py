@@ -12,7 +12,7 @@ from embedrun.backbone.transformer import Backbone
 from embedrun.batch import TokenTable
 from embedrun.console import Progress
 from embedrun.errors import DataError
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 from embedrun.rows import MappedTexts, digest_of
 from embedrun.store import cache
 

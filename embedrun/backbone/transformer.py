@@ -17,7 +17,7 @@ from embedrun.backbone.unpadded import last_layer, trainable, usable
 from embedrun.batch import Tokens, TokenTable, sent
 from embedrun.errors import ConfigError
 from embedrun.pooling import Pooling
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

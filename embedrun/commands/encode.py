@@ -16,7 +16,7 @@ from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
 from embedrun.files import expanded, unwritable, whole_file
-from embedrun.prompt import in_use, problem
+from embedrun.prompts import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def parser() -> Parser:
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda where there is one")
     add("--revision", metavar="REV", help="commit, branch or tag of a hub id")
     add("--max-length", type=_positive, metavar="N", help="tokens of a text; else what the model's files say")
+    what = "with the prompt that the model has for such texts"
+    add("--as", dest="role", choices=("query", "document"), help=what)
     add("--prompt", metavar="TEMPLATE", help="with {text}; else the model's own; '{text}': none")
     add("--pooling", default="auto", metavar="NAME", help="else what the model's files say, else mean")
     add("--first-layer", type=int, choices=(0, 1), help="of --pooling first_last_mean")
@@ -73,6 +75,8 @@ def main(argv: Sequence[str]) -> int:
     file = None if given.file in (None, "-") else expanded(given.file)
     texts = Texts(file, given.field, given.allow_empty)
     check(output, force=given.force)
+    if given.prompt is not None and given.role is not None:
+        raise ConfigError("--prompt: --as takes the model's own prompt; give one of the two")
     if given.prompt is not None and (fault := problem(given.prompt)):
         raise ConfigError(f"--prompt: {fault}")
     texts.check()
@@ -89,7 +93,11 @@ def main(argv: Sequence[str]) -> int:
                     progress.reach(before + many * encoded // distinct)
 
             vectors = encoder.encode(
-                block, batch_tokens=given.batch_tokens, precision=given.precision, progress=reached
+                block,
+                role=given.role,
+                batch_tokens=given.batch_tokens,
+                precision=given.precision,
+                progress=reached,
             )  # (block, dim)
             _check_finite(vectors, done)
             add(block, vectors)
@@ -125,6 +133,10 @@ def _load(given: argparse.Namespace) -> "Encoder":
     pooling = PoolingConfig(name=given.pooling, first_layer=given.first_layer, normalize=given.normalize)
     on_cpu = compute.device.type == "cpu"
     encoder = Encoder.build(backbone, pooling, seed=0, encodes_only=on_cpu).to(compute.device).eval()
+    if given.role is not None and not encoder.roles:
+        raise ConfigError(
+            f"--as {given.role}: {given.model} has no prompts by role; give --prompt, or leave it out"
+        )
     encoder.use(in_use(encoder.prompt, given.prompt, None))
     return encoder
 

@@ -17,6 +17,7 @@ from embedrun.config.options import (
     LossConfig,
     MiningConfig,
     PoolingConfig,
+    PromptsConfig,
     ScratchConfig,
     TeacherConfig,
     TrackingConfig,

@@ -73,6 +73,8 @@ def expanded(parts: object, preset: Callable[[str, str | None, Plain], Plain]) -
         dataset = preset("dataset", dataset, options) if isinstance(dataset, str) else {**dataset, **options}
         terms = terms if isinstance(terms, Mapping) else preset("loss", terms, dataset)
         rest = {key: part[key] for key in OF_PART[2:] if part.get(key) is not None}
+        if "roles" in rest:
+            dataset = {**dataset, "roles": rest.pop("roles")}
         full[str(name)] = {"dataset": dataset, "loss": terms, **rest}
     if problems:
         raise ConfigError(problems)

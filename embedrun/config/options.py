@@ -46,6 +46,7 @@ _FIRST_LAYER = "first_last_mean: 0 is the embedding layer, 1 the first transform
 _ENCODER = "hub id, folder, run directory, a checkpoint of it, or run:NAME"
 _REVISION = "commit, branch or tag on the hub; null: the newest"
 _SCALE = "reduced setting of `embedrun reproduce --scale`; null: none"
+_ROLE_PROMPT = "template with {text}; null: as the model's files say, else as for any text; '{text}': none"
 _RUN_NAME = "folder below outputs/: letters, digits, . _ -"
 
 
@@ -114,6 +115,14 @@ class PoolingConfig:
     first_layer: Literal[0, 1] | None = option(None, unit=_FIRST_LAYER)
     padded_to: int | None = option(None, unit="_legacy poolings: tokens to pad shorter texts to", at_least=1)
     keep_head: bool = option(False, unit="cls_mlp: whether its layer is saved, and used after training too")
+
+
+@dataclass
+class PromptsConfig:
+    """What stands around the texts that are queries or documents."""
+
+    query: str | None = option(None, unit=_ROLE_PROMPT)
+    document: str | None = option(None, unit=_ROLE_PROMPT)
 
 
 @dataclass
@@ -309,6 +318,7 @@ class TrainConfig:
     gpu: GpuConfig = option(unit="group")
     evaluation: EvaluationConfig = option(unit="group")
     tracking: TrackingConfig = option(unit="group", decides="nothing")
+    prompts: PromptsConfig = option(PromptsConfig, unit="group")
     seed: int = option(42, unit="of data order, initial weights and dropout", at_least=0, below=2**31)
     plots: PlotsConfig = option(PlotsConfig, unit="figures", decides="nothing")
     name: str = option("train", unit=_RUN_NAME, decides="nothing")
@@ -328,6 +338,7 @@ class EvaluateConfig:
     dataset: dict[str, Any] | None = option(None, unit="group; only for evaluation=heldout")
     gpu: GpuConfig = option(unit="group")
     evaluation: EvaluationConfig = option(unit="group")
+    prompts: PromptsConfig = option(PromptsConfig, unit="group")
     seed: int = option(42, unit="of generated data sets", at_least=0, below=2**31)
     plots: PlotsConfig = option(PlotsConfig, unit="figures", decides="nothing")
     name: str = option("evaluate", unit=_RUN_NAME, decides="nothing")

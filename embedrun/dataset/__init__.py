@@ -5,10 +5,10 @@ installed with an entry point of the group `embedrun.dataset`; :mod:`embedrun.fa
 file. A module without such a class is a part of another data set.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from embedrun.rows import FORMS, MASKED, Rows
+from embedrun.rows import FORMS, MASKED, Rows, views_of_form
 from embedrun.store import Store
 
 
@@ -59,6 +59,18 @@ def graded(dataset: DataSet, split: str) -> bool:
     """Whether its rows of the split are pairs with a `score`; the attribute `graded` names others."""
     beside: Collection[str] = getattr(dataset, "graded", ())
     return ("score" in dataset.targets or split in beside) and split in dataset.splits
+
+
+def columns_of(dataset: DataSet) -> dict[str, str]:
+    """Our name of the text of each view, by view: `left` is `text1` of pairs and `anchor` of triplets."""
+    views = [view for view in views_of(dataset) if view not in MASKED]
+    names = views_of_form(dataset.form, views)
+    return {view: names[view] for view in views}
+
+
+def roles_of(dataset: DataSet) -> Mapping[str, str]:
+    """Which views are queries or documents, as the run or the data set itself says; others are neither."""
+    return getattr(dataset, "roles", {})
 
 
 def views_of(dataset: DataSet) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from embedrun.dataset import DataSet, files_of, graded, views_of
+from embedrun.dataset import DataSet, files_of, graded, roles_of, views_of
 from embedrun.rows import Rows, joined
 from embedrun.store import Store
 
@@ -128,14 +128,19 @@ class Mix:
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of all parts that have the split, each as a subset under the name of its part."""
-        return joined(
-            {name: named(dataset.read(split, store), name) for name, dataset in self.each(split).items()}
-        )
+        read = {name: with_roles(dataset, split, store) for name, dataset in self.each(split).items()}
+        return joined({name: named(rows, name) for name, rows in read.items()})
 
 
 def _common(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
     first, *others = lists
     return tuple(name for name in first if all(name in other for other in others))
+
+
+def with_roles(dataset: DataSet, split: str, store: Store) -> Rows:
+    """The rows of a split, with what the data set says of queries and documents."""
+    rows, roles = dataset.read(split, store), roles_of(dataset)
+    return replace(rows, roles=roles) if roles else rows
 
 
 def named(rows: Rows, part: str) -> Rows:

@@ -129,6 +129,7 @@ class Ranked(OfUser):
         )
         self.form = "triplet" if self.negatives else "pair"
         self.views = ("left", "right", *(f"negative_{place + 1}" for place in range(self.negatives)))
+        self.roles = {"left": "query"} | dict.fromkeys(self.views[1:], "document")
         self.targets = ("scores",) if "listed" in _Ranked("pair", names, "").targets else ()
 
     def checked(self, raw: Mapping[str, Sequence[object]], layout: Layout) -> Mapping[str, Sequence[object]]:

@@ -45,20 +45,20 @@ class Heldout:
         pairs = rows["heldout"]
         if not pairs.subset:
             return self._scored(pairs, encode)
-        names = np.array(pairs.subset)
-        parts = {
-            part: self._scored(
-                replace(pairs.part(np.flatnonzero(names == part)), name=part, subset=[]), encode
-            )
-            for part in dict.fromkeys(pairs.subset)
-        }
+        names, parts = np.array(pairs.subset), {}
+        for part in dict.fromkeys(pairs.subset):
+            of_part = pairs.part(np.flatnonzero(names == part))
+            roles = {view: pairs.roles.get(f"{part}/{view}", "") for view in pairs.texts}
+            roles = {view: role for view, role in roles.items() if role}
+            parts[part] = self._scored(replace(of_part, name=part, subset=[], roles=roles), encode)
         key = f"{pairs.name}_{self.split}/spearman"
         mean = math.fsum(part.scores[part.main] for part in parts.values()) / len(parts)
         return joined(parts, Scores({key: mean}, key, {}))
 
     def _scored(self, pairs: Rows, encode: Encode) -> Scores:
         name = f"{pairs.name}_{self.split}"
-        predicted = cosines(encode, pairs.texts["left"], pairs.texts["right"])  # (pairs,)
+        roles = (pairs.roles.get("left"), pairs.roles.get("right"))
+        predicted = cosines(encode, pairs.texts["left"], pairs.texts["right"], roles)  # (pairs,)
         gold = pairs.targets["score"]
         key = f"{name}/spearman"
         columns = {"gold": gold.tolist(), "score": predicted.tolist()}

@@ -305,7 +305,10 @@ class EncodeAdapter:
         prompt = prompt_for(self._prompts, names, task_metadata.type, kind)
         self.used[kind or "text"] = prompt
         texts = [filled(prompt, text) for batch in inputs for text in batch["text"]]
-        vectors = [self._encode(texts[start : start + GROUP]) for start in range(0, len(texts), GROUP)]
+        # A prompt that the options give stands in place of that of the model for such texts.
+        given = {"role": kind} if prompt is None and kind is not None else {}
+        starts = range(0, len(texts), GROUP)
+        vectors = [self._encode(texts[start : start + GROUP], **given) for start in starts]
         if not all(torch.isfinite(group).all() for group in vectors):
             raise NonFiniteError(f"a vector of {task_metadata.name} is not finite")
         return torch.cat(vectors).numpy()

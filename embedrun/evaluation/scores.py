@@ -15,8 +15,15 @@ from torch.nn.functional import cosine_similarity
 from embedrun.files import Plain
 from embedrun.rows import Rows
 
-# Sentences -> (sentences, dim), float32, on the CPU: all that an evaluator sees of a model.
-Encode = Callable[[list[str]], Tensor]
+
+class Encode(Protocol):
+    """Sentences to vectors, ``(sentences, dim)``, float32, on the CPU: all that an evaluator sees."""
+
+    def __call__(self, texts: list[str], /, *, role: str | None = None) -> Tensor:
+        """The vectors of texts that are queries or documents, or neither."""
+        ...
+
+
 # Called with the work that is done and all that there is, in units of the task's own.
 Progress = Callable[[int, int], None]
 
@@ -209,11 +216,12 @@ def score_all(
         if part not in before[name]
     ]
     given = {(name, part): {key: rows[name][key] for key in piece.sources()} for name, part, piece in waiting}
-    sentences = (text for splits in given.values() for split in splits.values() for text in split.sentences())
+    sentences = (text for splits in given.values() for split in splits.values() for text in split.by_role())
     vectors = _looked_up(sentences, encode)
 
-    def scaled(texts: list[str]) -> Tensor:
-        return vectors(texts) if scale is None else scale(vectors(texts))  # (texts, dim)
+    def scaled(texts: list[str], /, *, role: str | None = None) -> Tensor:
+        encoded = vectors(texts, role=role)  # (texts, dim)
+        return encoded if scale is None else scale(encoded)
 
     for name, part, piece in waiting:
         inputs = given[name, part]
@@ -231,15 +239,21 @@ def score_all(
     }
 
 
-def _looked_up(sentences: Iterable[str], encode: Encode) -> Encode:
-    """One encoding pass: vectors of these sentences by position, and of other texts on demand."""
-    position = {text: index for index, text in enumerate(dict.fromkeys(sentences))}
-    table = encode(list(position)) if position else torch.empty(0, 0)  # (distinct, dim)
+def _looked_up(sentences: Iterable[tuple[str | None, str]], encode: Encode) -> Encode:
+    """One encoding pass for each role: vectors of these sentences, and of other texts on demand."""
+    position: dict[str | None, dict[str, int]] = {}
+    for role, text in sentences:
+        of_role = position.setdefault(role, {})
+        of_role.setdefault(text, len(of_role))
+    tables = {role: _encoded(encode, list(texts), role) for role, texts in position.items()}
 
-    def vectors(texts: list[str]) -> Tensor:
-        if not position.keys() >= set(texts):
-            return encode(texts)  # (texts, dim)
-        return table[torch.tensor([position[text] for text in texts], dtype=torch.long)]  # (texts, dim)
+    def vectors(texts: list[str], /, *, role: str | None = None) -> Tensor:
+        known = position.get(role, {})
+        if not known.keys() >= set(texts):
+            return _encoded(encode, texts, role)
+        if not texts:
+            return torch.empty(0, 0)
+        return tables[role][torch.tensor([known[text] for text in texts], dtype=torch.long)]  # (texts, dim)
 
     return vectors
 
@@ -277,7 +291,18 @@ def _undefined(
     return len(gold) < 2 or bool(np.ptp(predicted) == 0 or np.ptp(gold) == 0)
 
 
-def cosines(encode: Encode, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+def _encoded(encode: Encode, texts: list[str], role: str | None) -> Tensor:
+    return encode(texts) if role is None else encode(texts, role=role)  # (texts, dim)
+
+
+def cosines(
+    encode: Encode,
+    first: Sequence[str],
+    second: Sequence[str],
+    roles: tuple[str | None, str | None] = (None, None),
+) -> np.ndarray:
     """Cosine of each pair, float64, ``(pairs,)``; 0 where a vector is zero."""
-    left, right = encode(list(first)), encode(list(second))  # (pairs, dim) each
+    left, right = (
+        _encoded(encode, list(texts), role) for texts, role in zip((first, second), roles, strict=True)
+    )  # (pairs, dim) each
     return cosine_similarity(left, right, dim=-1).double().numpy()

@@ -99,13 +99,14 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
         "weights": _weights(encoder),
         "architecture": _digest([type(model).__qualname__, architecture, adapters]),
         "tokens": tokens,
+        "roles": {role: prompt and prompt.template for role, prompt in encoder.roles.items()},
         "pooling": asdict(encoder.pooling),
         "head": encoder.keep_head,
         "normalize": encoder.normalize,
         "precision": scorer.precision,
         "batch_tokens": scorer.batch_tokens,
         "rows": {
-            name: {source: rows.fingerprint() for source, rows in sources.items()}
+            name: {source: [rows.fingerprint(), dict(rows.roles)] for source, rows in sources.items()}
             for name, sources in scorer.rows.items()
         },
         "clean": {

@@ -1,7 +1,7 @@
 """What trains: encoder, losses, rows as tokens, and their order, from a plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 
@@ -11,7 +11,8 @@ from torch.nn import ModuleDict
 from embedrun.backbone.adapter import count
 from embedrun.backbone.tokens import tokenize
 from embedrun.config import BackboneConfig, PoolingConfig, TrainConfig, TrainingConfig
-from embedrun.dataset import views_of
+from embedrun.config.mixture import parts_of
+from embedrun.dataset import roles_of, views_of
 from embedrun.dataset.mix import Mix as Mixed
 from embedrun.dataset.mix import each
 from embedrun.encoder import Encoder
@@ -21,7 +22,7 @@ from embedrun.experiment.plan import TrainPlan
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.loss.terms import Pass
-from embedrun.prompt import Prompt, in_training, in_use
+from embedrun.prompts import Prompt, by_role, in_training, in_use
 from embedrun.rows import Rows, numbered_negatives
 from embedrun.training.feed import Feed, Feeds, Teachers, order_of
 from embedrun.training.mixture import Mixture, mixed_batches
@@ -49,9 +50,13 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
         seed=config.seed,
         vocabulary_texts=lambda: chain.from_iterable(part.sentences() for part in train.values()),
     ).to(compute.device)
-    trained_prompt = encoder.prompt
+    # A prompt that is given stands in place of all that the model declares.
+    trained_prompt, declared = encoder.prompt, {} if config.backbone.prompt is not None else encoder.roles
     encoder.score_at(config.evaluation.max_length, trained=config.backbone.max_length)
-    encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
+    encoder.use(
+        in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit),
+        by_role(asdict(config.prompts), {} if config.evaluation.prompt is not None else declared),
+    )
     feeds: dict[str, Feed] = {}
     for part, losses in plan.losses.items():
         _check_views(losses.passes.values(), encoder.backbone.max_length)
@@ -63,7 +68,7 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
             seed=config.seed,
             processes=processes,
             mask=_mask(train[part], encoder),
-            prompts=prompts_of(plan, trained_prompt, part),
+            prompts=prompts_of(plan, trained_prompt, declared, part),
             anew=encoder.backbone.tokenize,
             before=sum(len(feed.texts) for feed in feeds.values()),
         )
@@ -144,11 +149,15 @@ def announcement(
     return lines
 
 
-def prompts_of(plan: TrainPlan, prompt: Prompt | None, part: str) -> dict[str, Prompt | None]:
-    """What stands around the texts of each view of a part; `prompt` is that of the model."""
+def prompts_of(
+    plan: TrainPlan, prompt: Prompt | None, declared: Mapping[str, Prompt | None], part: str
+) -> dict[str, Prompt | None]:
+    """What stands around the texts of each view of a part; `prompt` and `declared` are those of the model."""
     data_sets = each(plan.dataset, "train")
     dataset = data_sets.get(part, next(iter(data_sets.values())))
-    return in_training(prompt, plan.config.dataset.get("prompts") or {}, views_of(dataset))
+    own = parts_of(plan.config.dataset).get(part, {}).get("prompts") or {}
+    given = asdict(plan.config.prompts) | {role: one for role, one in own.items() if one is not None}
+    return in_training(prompt, by_role(given, declared), roles_of(dataset), views_of(dataset))
 
 
 def _check_views(passes: Iterable[Pass], longest: int) -> None:

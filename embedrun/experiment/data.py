@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from embedrun.backbone.files import base_of, commit_of, locate
 from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig, TrainConfig
 from embedrun.config.mixture import data_sets
-from embedrun.dataset import DataSet
-from embedrun.dataset.mix import each, named
+from embedrun.dataset import DataSet, roles_of
+from embedrun.dataset.mix import each, named, with_roles
 from embedrun.dataset.named import unreadable
 from embedrun.dataset.split import Held, hold_out
 from embedrun.errors import ConfigError, DataError
@@ -265,7 +265,7 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     }
     dev, chosen = {}, []
     if plan.dev is not None and with_dev:
-        read = {part: dataset.read("dev", store) for part, dataset in each(plan.dev, "dev").items()}
+        read = {part: with_roles(dataset, "dev", store) for part, dataset in each(plan.dev, "dev").items()}
         dev = {part: named(rows, part) for part, rows in read.items()}
         chosen = [f"{rows.name} dev" for rows in dev.values()]
     remarks = (
@@ -278,7 +278,7 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     for part, of_part in held.items():
         what = f"{of_part.rows:,} of {len(every[part]):,} training rows" + (f" of {part}" if part else "")
         if of_part.dev is not None:
-            dev[part] = named(of_part.dev, part)
+            dev[part] = replace(named(of_part.dev, part), roles=roles_of(data_sets[part]))
             chosen.append(f"{what}, held out")
             said.append(_held_out_notice(what, part, _split_seed(config, part)))
     sizes = {part: len(rows) for part, rows in train.items()}

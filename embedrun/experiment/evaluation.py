@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from embedrun.experiment.plan import plan_evaluate
 from embedrun.experiment.scoring import Kept, finite_intervals
 from embedrun.family import code_of
 from embedrun.files import Plain
-from embedrun.prompt import in_use
+from embedrun.prompts import by_role, in_use
 from embedrun.runs import search
 from embedrun.runs.directory import Outcome, Run, describe
 from embedrun.runs.reading import LENGTH
@@ -74,7 +75,10 @@ def run(
         in_cpu = compute.device.type == "cpu"
         encoder = Encoder.build(model, config.pooling, seed=config.seed, encodes_only=in_cpu)
         encoder.score_at(config.evaluation.max_length)
-        encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
+        encoder.use(
+            in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit),
+            by_role(asdict(config.prompts), {} if config.evaluation.prompt is not None else encoder.roles),
+        )
         encoder.to(compute.device)
         loaded = time.monotonic()
         say(

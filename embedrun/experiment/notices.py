@@ -8,7 +8,7 @@ from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, Train
 from embedrun.config.presets import chosen
 from embedrun.console import say_and_log
 from embedrun.pooling import HEAD, POOLINGS
-from embedrun.prompt import PLACE
+from embedrun.prompts import PLACE
 
 _TAKES = "takes what the model declares"
 _READS = {"backbone.max_length": "trains on", "evaluation.max_length": "scores", "max_length": "reads"}

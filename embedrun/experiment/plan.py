@@ -15,12 +15,13 @@ from embedrun.config import (
     EvaluateConfig,
     GpuConfig,
     PoolingConfig,
+    PromptsConfig,
     TrainConfig,
     nearest,
 )
 from embedrun.config.decides import is_own
 from embedrun.config.mixture import NAME, OF_PART, SPLITS_SCORED, alone, data_sets, is_mix, parts_of, placed
-from embedrun.dataset import DataSet, graded, views_of
+from embedrun.dataset import DataSet, columns_of, graded, roles_of, views_of
 from embedrun.dataset.mix import Mix, Part, each
 from embedrun.dataset.named import data_set
 from embedrun.dataset.published import Stsb
@@ -36,7 +37,7 @@ from embedrun.files import Plain
 from embedrun.gpu import problems as gpu_problems
 from embedrun.pooling import HEAD, LEGACY
 from embedrun.pooling import problems as pooling_problems
-from embedrun.prompt import check_prompts
+from embedrun.prompts import PLACE, check_prompts, prompt_problems, role_problems
 from embedrun.runs.directory import check_name
 from embedrun.signals import seconds_of
 from embedrun.training import gradient, processes, step
@@ -262,6 +263,8 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
         checker.problems.append(
             f"evaluation.tasks.{OWN}: the score that selects the checkpoint has this name; choose another"
         )
+    if dataset is not None:
+        checker.problems += _unread_prompts(plain.get("prompts"), dataset)
     dev_tasks = plan_dev_tasks(checker, group_of(plain, "training").get("dev_tasks"), dataset)
     _check_name(checker, plain.get("name"))
     if config is not None:
@@ -321,6 +324,20 @@ def _problems_of_mixed(plain: Plain, dataset: Mix) -> list[str]:
                 "dataset.batches=one_part"
             )
     return problems
+
+
+def _unread_prompts(prompts: object, dataset: DataSet) -> list[str]:
+    """Prompts of queries and documents where no text of the training rows is either."""
+    parts = list(each(dataset, "train").values())
+    if not isinstance(prompts, Mapping) or not set(prompts.values()) - {None, PLACE}:
+        return []
+    if any(map(roles_of, parts)):
+        return []
+    first, *others = columns_of(parts[0]).values()
+    example = ", ".join([f"{first}: query", *(f"{other}: document" for other in others)])
+    return [
+        f"prompts: no text of the training rows is a query or a document; give 'dataset.roles={{{example}}}'"
+    ]
 
 
 def _selecting(config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, tuple[str, ...]]:
@@ -412,11 +429,7 @@ def _plan_scoring(
 ) -> tuple[dict[str, Task], DataSet | None]:
     tasks = plan_tasks(checker, group_of(plain, "evaluation").get("tasks"), dataset, "evaluation.tasks", {})
     seen = _plan_seen(checker, plain)
-    for name, part in alone(plain):
-        own = _of_part(dataset, name)
-        inner = Checker()
-        check_prompts(inner, part, None if own is None else views_of(own))
-        checker.problems += [placed(name, problem) for problem in inner.problems]
+    check_prompts(checker, plain)
     return tasks, seen
 
 
@@ -435,9 +448,15 @@ def plan_dataset(checker: Checker, options: object, *, mixture: bool = False) ->
     if "name" not in options:
         checker.problems.append("dataset.name: no value given; choose dataset=...")
         return None
-    # Prompts are of every data set; no class knows of them.
-    class_options = without(options, "name", "prompts")
-    return build(checker, "dataset", options["name"], class_options, "dataset")
+    # Roles are of every data set; no class knows of them.
+    dataset = build(checker, "dataset", options["name"], without(options, "name", "roles"), "dataset")
+    if dataset is None or options.get("roles") is None:
+        return dataset
+    columns, roles = columns_of(dataset), options["roles"]
+    checker.problems += (faults := role_problems(roles, list(columns.values())))
+    if not faults:
+        dataset.roles = {view: roles[name] for view, name in columns.items() if name in roles}
+    return dataset
 
 
 def _plan_mixture(checker: Checker, options: Plain) -> Mix | None:
@@ -458,6 +477,10 @@ def _plan_mixture(checker: Checker, options: Plain) -> Mix | None:
         inner = Checker()
         dataset = plan_dataset(inner, part.get("dataset"))
         checker.problems += [placed(name, _with_hint(problem)) for problem in inner.problems]
+        inner = Checker()
+        if inner.build(PromptsConfig, part.get("prompts") or {}) is not None:
+            inner.problems += prompt_problems(part.get("prompts") or {}, "")
+        checker.problems += [f"{path}.prompts.{problem}" for problem in inner.problems]
         if dataset is not None:
             parts[name] = Part(dataset, share, evaluation)
     if mix is None or len(checker.problems) > before:

@@ -19,7 +19,7 @@ from embedrun import family
 from embedrun.config import EvaluationConfig, nearest
 from embedrun.console import Progress, aligned, before_training, say, score_text, units
 from embedrun.dataset import DataSet
-from embedrun.dataset.mix import each
+from embedrun.dataset.mix import each, with_roles
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
@@ -148,7 +148,7 @@ class Scorer:
         """Read what the tasks, by name, score; `own` is the run's own data set, if it has one."""
         rows = {
             name: {
-                key: dataset_of(source, own).read(source.split, store)
+                key: with_roles(dataset_of(source, own), source.split, store)
                 for key, source in task.sources().items()
             }
             for name, task in tasks.items()
@@ -170,10 +170,11 @@ class Scorer:
         one once done.
         """
 
-        def encode(texts: list[str]) -> torch.Tensor:
+        def encode(texts: list[str], /, *, role: str | None = None) -> torch.Tensor:
             with Progress(label, len(texts), "sentences", brief=brief) as bar:
                 vectors = encoder.encode(
                     texts,
+                    role=role,
                     batch_tokens=self.batch_tokens,
                     precision=self.precision,
                     scaled=False,

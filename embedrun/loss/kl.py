@@ -16,8 +16,8 @@ class Kl(nn.Module):
 
     .. math:: L = \frac1n \sum_i \sum_k p_{ik} (\log p_{ik} - \log q_{ik})
 
-    Source: Hinton et al. 2015 (distillation), arXiv:1503.02531, Sec. 2, over the texts of a query.
-    Departure: no factor τ². Where that is 1, it is sentence-transformers' `DistillKLDivLoss` with dot products.
+    Source: Hinton et al. 2015 (distillation), arXiv:1503.02531, Sec. 2, over the texts of a query. Departure:
+    no factor τ². Where that is 1, it is sentence-transformers' `DistillKLDivLoss`, by dot products.
 
     Args:
         temperature: τ above, unitless, > 0.

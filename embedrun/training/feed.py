@@ -14,7 +14,7 @@ from embedrun.console import Progress
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.loss.terms import Pass
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 from embedrun.rows import MASKED, Rows, texts_at
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes

@@ -5,7 +5,7 @@ import pytest
 from embedrun.backbone import declared
 from embedrun.backbone.declared import Declared, read
 from embedrun.errors import DataError
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 
 
 def write(folder, modules, pooling=None, settings=None):

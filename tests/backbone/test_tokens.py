@@ -3,7 +3,7 @@ import pytest
 
 from embedrun.backbone import Backbone, load, tokens
 from embedrun.config import BackboneConfig, ScratchConfig
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 from embedrun.store import cache
 
 TEXTS = [f"text {place % 700} of many" for place in range(1000)]

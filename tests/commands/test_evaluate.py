@@ -57,7 +57,7 @@ def test_an_evaluation_leaves_a_run_directory_of_its_own(embedrun, tiny):
         "status.json",
     ]
     assert (folder / "choices.yaml").read_text() == (
-        "pooling: auto\ndataset: toy\ngpu: cpu\nevaluation: heldout\n"
+        "pooling: auto\nprompts: declared\ndataset: toy\ngpu: cpu\nevaluation: heldout\n"
     )
     assert json.loads((folder / "status.json").read_text())["state"] == "finished"
     data = json.loads((folder / "environment.json").read_text())["data"]

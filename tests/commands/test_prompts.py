@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from embedrun import Encoder
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 from embedrun.training.feed import Feed
 
 PROMPT = 'say "{text}" again'
@@ -17,18 +17,21 @@ def test_faulty_templates_are_all_refused_before_anything_begins(refused, option
         *options,
         "backbone.prompt='query:'",
         "evaluation.prompt='{text} {text}'",
-        "dataset.prompts={left: 'a {text}', rigth: null, right: 'b'}",
+        "prompts.query='q'",
+        "+dataset.roles={text1: query, textt2: document, text2: passage}",
         "evaluation.text_edit=angle_lm",
     )
     assert "backbone.prompt: expected a template with {text} once" in said
     assert "evaluation.prompt: expected a template with {text} once" in said
+    assert "prompts.query: expected a template with {text} once" in said
     assert (
-        "dataset.prompts.rigth: the rows have no such view; did you mean 'right'? (they have: left, right)"
+        "dataset.roles.textt2: the rows have no such text; did you mean 'text2'? (they have: text1, text2)"
         in said
     )
-    assert "dataset.prompts.right: expected a template with {text} once" in said
+    assert "dataset.roles.text2: expected one of query, document, got 'passage'" in said
     assert "evaluation.text_edit: expected one of none, angle_llm or null, got 'angle_lm'" in said
-    assert "dataset.prompts.left" not in said
+    unread = refused("train", *options, "prompts=e5")
+    assert "give 'dataset.roles={text1: query, text2: document}'" in unread
 
 
 @pytest.fixture
@@ -72,14 +75,39 @@ def test_a_run_trains_with_the_prompt_scores_with_prompt_and_edit_and_saves_both
     assert fed[-1] == {"left": Prompt(PROMPT), "right": Prompt(PROMPT)}
 
 
-def test_each_side_of_the_rows_may_have_a_prompt_of_its_own(embedrun, options, fed):
-    own = "dataset.prompts={left: 'who {text}', right: '{text}'}"
-    in_use = "evaluation.prompt='in use {text}'"
-    ended = embedrun("train", *options, f"backbone.prompt='{PROMPT}'", in_use, own, "hydra.run.dir=run")
+def test_queries_and_documents_have_prompts_in_training_scores_and_the_saved_model(embedrun, options, fed):
+    from sentence_transformers import SentenceTransformer
+
+    given = ("prompts=e5", "+dataset.roles={text1: query, text2: document}")
+    ended = embedrun("train", *options, *given, "hydra.run.dir=run")
     assert ended.code == 0, ended.err
-    assert fed == [{"left": Prompt("who {text}"), "right": None}]
+    assert fed == [{"left": Prompt("query: {text}"), "right": Prompt("passage: {text}")}]
     encoder = Encoder.load("run")
-    assert encoder.prompt == Prompt("in use {text}")
-    prompted = encoder.encode(["who"])
-    encoder.use(None)
-    np.testing.assert_allclose(prompted, encoder.encode(["in use who"]), rtol=0, atol=1e-7)
+    query, document, plain = (encoder.encode(["who runs"], role=role) for role in ("query", "document", None))
+    assert not np.allclose(query, plain, atol=1e-3)
+    encoder.use(None, {})
+    for vectors, text in ((query, "query: who runs"), (document, "passage: who runs"), (plain, "who runs")):
+        np.testing.assert_allclose(vectors, encoder.encode([text]), rtol=0, atol=1e-6)
+    # The scores of the run are those of the pairs as queries and documents.
+    scores = json.loads(Path("run/results.json").read_text())["scores"]
+    again = ("evaluate", "model=run", "evaluation=heldout", *options[1:4], "dataset=toy")
+    roles = "+dataset.roles={text1: query, text2: document}"
+    for number, (words, same) in enumerate([((roles,), True), ((roles, "prompts=none"), False)]):
+        assert embedrun(*again, *words, f"hydra.run.dir=again{number}").code == 0
+        score = json.loads(Path(f"again{number}/results.json").read_text())["scores"]["toy_test/spearman"]
+        assert (abs(score - scores["toy_test/spearman"]) < 1e-6) == same
+    theirs = SentenceTransformer("run/model", device="cpu")
+    np.testing.assert_allclose(query, theirs.encode(["who runs"], prompt_name="query"), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(query, theirs.encode_query(["who runs"]), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(document, theirs.encode_document(["who runs"]), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(plain, theirs.encode(["who runs"]), rtol=0, atol=1e-6)
+    Path("t.txt").write_text("who runs\n")
+    assert embedrun("encode", "run", "t.txt", "--as", "query", "-o", "v.npy").code == 0
+    np.testing.assert_allclose(np.load("v.npy"), query, rtol=0, atol=1e-6)
+
+
+def test_a_model_without_prompts_by_role_encodes_no_queries(embedrun, options):
+    assert embedrun("train", *options, "hydra.run.dir=run").code == 0
+    Path("t.txt").write_text("who runs\n")
+    ended = embedrun("encode", "run", "t.txt", "--as", "query", "-o", "v.npy")
+    assert (ended.code, "has no prompts by role; give --prompt" in ended.err) == (2, True)

@@ -32,7 +32,7 @@ def request(*overrides: str, config_dir: Path | None = None, multirun: bool = Fa
 def test_the_presets_behind_a_configuration_are_known_and_hydras_own_are_left_out(typed, chosen):
     found = composed(request(QUICK, *typed)).choices
     assert found.items() >= chosen.items()
-    assert list(found)[:4] == ["experiment", "backbone", "pooling", "loss"]
+    assert list(found)[:4] == ["experiment", "backbone", "pooling", "prompts"]
     assert not [group for group in found if group.startswith("hydra")]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from embedrun import estimate
 from embedrun.backbone.shape import Shape, size_of
-from embedrun.config import AdapterConfig, BackboneConfig, TrainingConfig
+from embedrun.config import AdapterConfig, BackboneConfig, PromptsConfig, TrainingConfig
 from embedrun.dataset.toy import Toy
 from embedrun.estimate import Batches, RowTokens, at_a_time, batches, row_tokens, rows_per_process
 from embedrun.experiment.data import Divided
@@ -25,6 +25,7 @@ def configured(processes: int = 1, **training: Any) -> Any:
         seed=3,
         backbone=BackboneConfig(name="a", max_length=training.pop("longest", None)),
         dataset={},
+        prompts=PromptsConfig(),
     )
 
 
@@ -74,9 +75,10 @@ def tokens(
 ) -> RowTokens:
     config = configured()
     config.backbone = BackboneConfig(name="a", max_length=longest)
-    config.dataset = {"prompts": prompts} if prompts else {}
+    config.prompts = PromptsConfig(**prompts)
     losses = SimpleNamespace(passes={one.key: one for one in passes})
     plan: Any = SimpleNamespace(config=config, losses={"": losses}, dataset=Toy())
+    plan.dataset.roles = {"left": "query", "right": "document"}
     return row_tokens(plan, {"": rows}, Shape({}, "", None, tokenizer=tokenizer), None)[""]
 
 
@@ -97,7 +99,7 @@ def test_the_tokens_of_all_passes_of_a_row_are_counted_as_they_are_cut(words):
     assert tokens(PAIRS, Pass("left"), Pass("left", draw=1), tokenizer=words).mean == 6
     assert tokens(PAIRS, Pass("left"), tokenizer=words, longest=3).mean == 2.5
     assert tokens(PAIRS, Pass("left", max_length=4), tokenizer=words).mean == 3
-    assert tokens(PAIRS, Pass("left"), tokenizer=words, left="one {text} word").mean == 5
+    assert tokens(PAIRS, Pass("left"), tokenizer=words, query="one {text} word").mean == 5
 
 
 def test_without_a_tokenizer_words_are_counted():

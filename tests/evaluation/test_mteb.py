@@ -57,7 +57,7 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
-def encode(texts: list[str]) -> Tensor:
+def encode(texts: list[str], /, *, role: str | None = None) -> Tensor:
     return torch.tensor([[math.cos(ANGLES[text[-1]]), math.sin(ANGLES[text[-1]])] for text in texts])
 
 
@@ -180,7 +180,7 @@ def test_minilm_scores_as_in_our_own_suite(tmp_path):
     encoder, store = Encoder.load(minilm_folder()), Store.find(os.environ["EMBEDRUN_DATA"])
     vectors: dict[str, Tensor] = {}
 
-    def encode(texts: list[str]) -> Tensor:
+    def encode(texts: list[str], /, *, role: str | None = None) -> Tensor:
         new = [text for text in dict.fromkeys(texts) if text not in vectors]
         vectors.update(zip(new, torch.from_numpy(encoder.encode(new)), strict=True))
         return torch.stack([vectors[text] for text in texts])

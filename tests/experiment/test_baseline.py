@@ -18,7 +18,7 @@ from embedrun.evaluation.scores import Scores
 from embedrun.experiment.baseline import key, scored
 from embedrun.experiment.scoring import Kept, Scorer
 from embedrun.files import Plain
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 from embedrun.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("_alone")

@@ -10,7 +10,7 @@ from embedrun.config.compose import composed
 from embedrun.config.request import Request
 from embedrun.experiment import notices
 from embedrun.experiment.plan import plan_train
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots", "_no_timing")
 

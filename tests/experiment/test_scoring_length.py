@@ -13,7 +13,7 @@ from embedrun.config.request import Request
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import plan_evaluate
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 from embedrun.runs.directory import config_hash
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")

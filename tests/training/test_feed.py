@@ -9,7 +9,7 @@ from embedrun.batch import TokenTable
 from embedrun.config import TrainingConfig
 from embedrun.errors import ConfigError
 from embedrun.loss.terms import Pass
-from embedrun.prompt import Prompt
+from embedrun.prompts import Prompt
 from embedrun.rows import Rows
 from embedrun.training.feed import Feed, Teachers, order_of
 from embedrun.training.order import Draw, Order

@@ -1,7 +1,7 @@
 import pytest
 
 from embedrun.errors import ConfigError
-from embedrun.prompt import EDITS, Prompt, in_training, in_use, of, problem
+from embedrun.prompts import EDITS, Prompt, by_role, in_training, in_use, of, problem
 
 ANGLE = 'Summarize sentence "{text}" in one word:"'
 
@@ -56,5 +56,8 @@ def test_an_edit_without_a_prompt_is_refused():
 
 
 def test_training_has_a_prompt_for_each_view_and_never_an_edit():
-    found = in_training(EDITED, {"right": "d: {text}", "negative": "{text}"}, ("left", "right", "negative"))
+    prompts = by_role({"query": None, "document": "d: {text}"}, {"query": None, "document": EDITED})
+    assert prompts == {"query": None, "document": Prompt("d: {text}")}
+    roles = {"right": "document", "negative": "query"}
+    found = in_training(EDITED, prompts, roles, ("left", "right", "negative"))
     assert found == {"left": Prompt("q: {text}"), "right": Prompt("d: {text}"), "negative": None}

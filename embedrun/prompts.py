@@ -1,7 +1,7 @@
 """Words around a text, and whether those of a configuration are sound."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from embedrun.config import Checker
@@ -117,41 +117,62 @@ def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) 
     return replace(prompt, text_edit={None: of_trained, NO_EDIT: None}.get(text_edit, text_edit))
 
 
-def in_training(
-    prompt: Prompt | None, views: Mapping[str, str | None], every: tuple[str, ...]
+ROLES = ("query", "document")  # what a text may be
+
+
+def by_role(
+    given: Mapping[str, str | None], declared: Mapping[str, Prompt | None]
 ) -> dict[str, Prompt | None]:
-    """The prompt of each of `every` view of the training rows: that in `views`, or, where None, `prompt`."""
+    """The prompt of each role that has one: the given template, else what the model declares."""
+    return {
+        role: declared[role] if given.get(role) is None else of(given[role])
+        for role in ROLES
+        if given.get(role) is not None or role in declared
+    }
+
+
+def in_training(
+    prompt: Prompt | None,
+    prompts: Mapping[str, Prompt | None],
+    roles: Mapping[str, str],
+    views: Iterable[str],
+) -> dict[str, Prompt | None]:
+    """The prompt of each view of the training rows: that of its role in `prompts`, else `prompt`."""
     plain = None if prompt is None else replace(prompt, text_edit=None)
-    return {view: plain if views.get(view) is None else of(views[view]) for view in every}
+    return {view: prompts.get(roles.get(view, ""), plain) for view in views}
 
 
-def check_prompts(checker: Checker, plain: Plain, views: Sequence[str] | None) -> None:
-    """Note what is wrong with `backbone.prompt`, `evaluation.prompt` and `dataset.prompts`.
-
-    `views`, of the training rows, is None where there are none or their data set is faulty itself.
-    """
+def check_prompts(checker: Checker, plain: Plain) -> None:
+    """Note what is wrong with `backbone.prompt`, `evaluation.prompt` and the group `prompts`."""
     groups = {name: options for name, options in plain.items() if isinstance(options, Mapping)}
-    backbone, evaluation, dataset = (groups.get(name, {}) for name in ("backbone", "evaluation", "dataset"))
-    prompts = {"backbone": backbone.get("prompt"), "evaluation": evaluation.get("prompt")}
-    for group, template in prompts.items():
-        if isinstance(template, str) and (fault := problem(template)):
-            checker.problems.append(f"{group}.prompt: {fault}")
+    backbone, evaluation = (groups.get(name, {}) for name in ("backbone", "evaluation"))
+    prompts = {"backbone.prompt": backbone.get("prompt"), "evaluation.prompt": evaluation.get("prompt")}
+    template = evaluation.get("prompt") or backbone.get("prompt")
+    for path, given in prompts.items():
+        if isinstance(given, str) and (fault := problem(given)):
+            checker.problems.append(f"{path}: {fault}")
+    checker.problems += prompt_problems(groups.get("prompts", {}), "prompts.")
     # Without a prompt and a model, whose files may have one, an edit certainly lacks it.
-    no_model = PLACE if backbone.get("name", "") is None else None
-    template = prompts["evaluation"] or prompts["backbone"] or no_model
+    template = template or (PLACE if backbone.get("name", "") is None else None)
     if template == PLACE and evaluation.get("text_edit") in EDITS:
         checker.problems.append(_edit_problem(evaluation["text_edit"]))
-    checker.problems += _problems_of_views(dataset.get("prompts") or {}, views)
 
 
-def _problems_of_views(prompts: object, views: Sequence[str] | None) -> list[str]:
-    if not isinstance(prompts, Mapping):
-        return ["dataset.prompts: expected templates by view, {left: ..., right: ...}"]
-    known = prompts if views is None else views
-    faults = {
-        view: problem(template)
-        if view in known
-        else f"the rows have no such view{nearest(str(view), known)} (they have: {', '.join(known)})"
-        for view, template in prompts.items()
-    }
-    return [f"dataset.prompts.{view}: {fault}" for view, fault in faults.items() if fault]
+def prompt_problems(prompts: Mapping[str, object], path: str) -> list[str]:
+    """What is wrong with the templates of queries and documents; `path` begins their names."""
+    given = {role: one for role, one in prompts.items() if role in ROLES and isinstance(one, str)}
+    return [f"{path}{role}: {fault}" for role, one in given.items() if (fault := problem(one))]
+
+
+def role_problems(roles: object, columns: Sequence[str]) -> list[str]:
+    """What is wrong with the roles of a data set, by its columns of texts."""
+    if not isinstance(roles, Mapping):
+        return [f"dataset.roles: expected roles by column, {{{columns[0]}: query}}, got {roles!r}"]
+    return [
+        f"dataset.roles.{column}: expected one of {', '.join(ROLES)}, got {role!r}"
+        if column in columns
+        else f"dataset.roles.{column}: the rows have no such text{nearest(str(column), columns)} (they have: "
+        f"{', '.join(columns)})"
+        for column, role in roles.items()
+        if column not in columns or role not in ROLES
+    ]

@@ -12,7 +12,7 @@ setup: ## make .venv with the tested versions and the linters
 test: ## the default tests; EMBEDRUN_DATA=DIR adds those on real text
 	$(python) -m pytest -q
 
-test-slow: ## tests of over 15 seconds and further cases, on real text; needs EMBEDRUN_DATA=DIR
+test-slow: ## tests of over 15 seconds and further cases, on real text; needs EMBEDRUN_DATA=DIR, and the extra oracle for some
 	$(python) -m pytest -q -n 0 -m slow
 
 test-gpu: ## tests that need a CUDA device

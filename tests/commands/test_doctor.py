@@ -61,7 +61,7 @@ def test_every_extra_for_users_is_explained():
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert set(project["optional-dependencies"]) - {"test", "dev", "docs"} == set(doctor.EXTRAS)
+    assert set(project["optional-dependencies"]) - {"test", "oracle", "dev", "docs"} == set(doctor.EXTRAS)
 
 
 def test_a_store_says_how_many_of_its_files_are_here(capsys):

@@ -24,7 +24,8 @@ def read(path: Path) -> dict:
 def test_a_run_records_the_presets_that_it_is_made_of(tiny):
     assert yaml.safe_load((tiny.path / "choices.yaml").read_text()) == {
         "experiment": "quickstart", "backbone": "tiny", "pooling": "mean", "prompts": "declared",
-        "loss": "angle_toy", "dataset": "toy", "training": "default", "gpu": "cpu", "evaluation": "heldout", "tracking": "local",
+        "loss": "angle_toy", "dataset": "toy", "training": "default", "gpu": "cpu",
+        "evaluation": "heldout", "tracking": "local",
     }  # fmt: skip
 
 

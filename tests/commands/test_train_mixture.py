@@ -99,8 +99,6 @@ def test_a_mixture_that_is_killed_ends_as_one_that_was_not(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("faq")
 def test_two_processes_train_what_one_does():
-    from test_two_processes import same_weights
-
     commands = Commands(Path.cwd())
     options = (
         "train",
@@ -111,7 +109,7 @@ def test_two_processes_train_what_one_does():
     )
     commands.done(*options, "hydra.run.dir=one")
     commands.done(*options, "gpu.processes=2", "hydra.run.dir=two")
-    same_weights(Path("two"), Path("one"))
+    same_run.same_weights(Path("two"), Path("one"))
 
 
 def problems(*overrides: str) -> list[str]:

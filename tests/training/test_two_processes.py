@@ -10,9 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from same_run import same_weights
 from training_commands import Command, Commands
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -125,15 +124,6 @@ def test_torchrun_starts_the_same_run_which_is_what_one_process_trains(commands:
     assert ended.stderr.count("run directory: run\n") == 1  # the other process is silent
     assert "15 rows over 2 processes, each anchor is compared with 14 others\n" in ended.stderr
     same_weights(commands.folder / "run", commands.folder / "alone")
-
-
-def same_weights(run: Path, other: Path) -> None:
-    """The weights of two models, as one vector each, differ by at most 1e-5 of their length."""
-    first, second = (load_file(path / "model" / "model.safetensors") for path in (run, other))
-    assert first.keys() == second.keys()
-    gap = np.concatenate([(first[name] - second[name]).ravel() for name in second])
-    whole = np.concatenate([second[name].ravel() for name in second])
-    assert np.linalg.norm(gap) <= 1e-5 * np.linalg.norm(whole)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import load_file
+
 # When, how often and how fast. `results.json` is compared without its seconds.
 _OWN = (".lock", "environment.json", "report.html", "results.json", "run.log", "speed.jsonl", "status.json")
 
@@ -44,3 +47,12 @@ def resumed(run: Path) -> list[int]:
     """The steps from which a run has gone on, in order; empty where there is none."""
     path = run / "environment.json"
     return [one["step"] for one in read(path).get("resumed", [])] if path.exists() else []
+
+
+def same_weights(run: Path, other: Path) -> None:
+    """The weights of two models, as one vector each, differ by at most 1e-5 of their length."""
+    first, second = (load_file(path / "model" / "model.safetensors") for path in (run, other))
+    assert first.keys() == second.keys()
+    gap = np.concatenate([(first[name] - second[name]).ravel() for name in second])
+    whole = np.concatenate([second[name].ravel() for name in second])
+    assert np.linalg.norm(gap) <= 1e-5 * np.linalg.norm(whole)

@@ -19,6 +19,7 @@ class Tokens:
 
     ids: Tensor  # (tokens,), int64: all texts one after the other, special tokens included
     lengths: Tensor  # (texts,), int64: tokens of each text; their sum is len(ids)
+    skips: Tensor | None = None  # (texts,), int64: leading tokens that are of the prompt; None: none are
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -28,12 +29,18 @@ class Tokens:
         begin, end, _ = texts.indices(len(self))
         before = int(self.lengths[:begin].sum())
         lengths = self.lengths[begin:end]  # (part,)
-        return Tokens(self.ids[before : before + int(lengths.sum())], lengths)
+        skips = None if self.skips is None else self.skips[begin:end]  # (part,)
+        return Tokens(self.ids[before : before + int(lengths.sum())], lengths, skips)
 
     @staticmethod
     def join(parts: "list[Tokens]") -> "Tokens":
         """All texts of all parts, in order."""
-        return Tokens(torch.cat([part.ids for part in parts]), torch.cat([part.lengths for part in parts]))
+        skips = [torch.zeros_like(part.lengths) if part.skips is None else part.skips for part in parts]
+        return Tokens(
+            torch.cat([part.ids for part in parts]),
+            torch.cat([part.lengths for part in parts]),
+            torch.cat(skips) if any(part.skips is not None for part in parts) else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class TokenTable:
 
     ids: np.ndarray  # (tokens,), int32
     starts: np.ndarray  # (texts + 1,), int64; text i is ids[starts[i]:starts[i + 1]]
+    skip: int = 0  # leading tokens of each text that are of its prompt
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -58,7 +66,9 @@ class TokenTable:
         # Position of every wanted token: its text's start plus its place in that text.
         place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # (tokens,)
         ids = self.ids[np.repeat(starts, lengths) + place]  # (tokens,)
-        return Tokens(torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(lengths))
+        counts = torch.from_numpy(lengths)  # (texts,)
+        skips = torch.full_like(counts, self.skip) if self.skip else None
+        return Tokens(torch.from_numpy(ids.astype(np.int64)), counts, skips)
 
 
 @dataclass(frozen=True)

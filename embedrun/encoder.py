@@ -26,6 +26,7 @@ from embedrun.pooling import (
     HEAD,
     POOLER,
     POOLINGS,
+    SKIPPING,
     Pooling,
     behind,
     new_head,
@@ -389,8 +390,9 @@ def _rows(vectors: _Vectors) -> Tensor:
 
 
 def _choose(config: PoolingConfig, backbone: Backbone) -> Pooling:
+    skips = backbone.declared.skip_prompt if config.skip_prompt is None else config.skip_prompt
     if config.name != "auto":
-        return Pooling(config.name, config.first_layer, config.padded_to)
+        return Pooling(config.name, config.first_layer, config.padded_to, skips and config.name in SKIPPING)
     says, lacks = backbone.declared, None
     if says.foreign:
         lacks = f"pass vectors through {', '.join(says.foreign)}"
@@ -404,7 +406,7 @@ def _choose(config: PoolingConfig, backbone: Backbone) -> Pooling:
     try:
         if says.pooling == HEAD and says.head is None:
             raise ValueError(f"pooling.name: {HEAD} needs the folder of its layer as head, got none")
-        return Pooling(says.pooling or "mean", says.first_layer, says.padded_to)
+        return Pooling(says.pooling or "mean", says.first_layer, says.padded_to, skips)
     except ValueError as fault:
         raise DataError(
             f"{backbone.origin['name']}: embedrun.json contradicts itself: {fault}; or {choice}"

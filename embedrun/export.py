@@ -85,6 +85,7 @@ def write_model(
         "head": "2_Dense" if pooling.name == HEAD else None,
         "prompt": template,
         "text_edit": text_edit,
+        **({"skip_prompt": True} if pooling.skip_prompt else {}),
         **({"prompts": templates} if templates else {}),
         **({} if base is None else {"base": dict(base)}),
     }
@@ -185,7 +186,8 @@ def _modules(
         layers = {"layer_start": first_layer, "num_hidden_layers": config.num_hidden_layers}
         _module(folder / "1_WeightedLayerPooling", {**size, **layers}, {"layer_weights": weights})
     modes = {key: name in names for key, names in _MODES.items()}
-    _module(folder / f"{len(kinds)}_Pooling", {**size, **modes})
+    skips = {"include_prompt": False} if pooling.skip_prompt else {}
+    _module(folder / f"{len(kinds)}_Pooling", {**size, **modes, **skips})
     if name in _TWO_SIDE_BY_SIDE:
         half = torch.eye(dim) / 2  # (dim, dim)
         _dense(folder / "2_Dense", torch.cat([half, half], dim=1))

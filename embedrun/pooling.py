@@ -102,6 +102,7 @@ def _weighted(tokens: Tensor, weights: Tensor) -> Tensor:
     return (wide * weight).sum(dim=1) / weight.sum(dim=1)  # (texts, dim)
 
 
+SKIPPING = ("mean", "weighted_mean", "max")  # poolings that can leave the tokens of a prompt out
 FIRST_LAST, POOLER, HEAD = "first_last_mean", "pooler", "cls_mlp"
 
 _LAST_LAYER: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -164,6 +165,7 @@ class Pooling:
         name: one of `POOLINGS`.
         first_layer: *f* above, 0 or 1; ``first_last_mean`` needs it, the others refuse it.
         padded_to: tokens; the two ``_legacy`` poolings need it, the others refuse it.
+        skip_prompt: leave out the tokens up to the text, of ``mean``, ``weighted_mean`` and ``max``.
 
     Raises:
         ValueError: for an unknown name, or an option that does not fit it.
@@ -172,6 +174,7 @@ class Pooling:
     name: str
     first_layer: int | None = None
     padded_to: int | None = None
+    skip_prompt: bool = False
 
     def __post_init__(self) -> None:
         if faults := _faults(self.name, self.first_layer, self.padded_to):
@@ -213,6 +216,10 @@ def problems(config: PoolingConfig) -> list[str]:
     # `auto` is a pooling without options: the model's files have their own.
     name = "mean" if config.name == "auto" else config.name
     faults = _faults(name, config.first_layer, config.padded_to)
+    if config.skip_prompt and name not in SKIPPING:
+        faults.append(
+            f"pooling.skip_prompt: only pooling.name={', '.join(SKIPPING)} can leave tokens out, got {name}"
+        )
     if name in POOLINGS and name != HEAD and config.keep_head:
         faults.append(f"pooling.keep_head: only pooling.name={HEAD} has a head, got true; leave it false")
     return faults

@@ -9,6 +9,7 @@ from embedrun.config import Checker
 from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, as_written, read_json
+from embedrun.pooling import SKIPPING
 from embedrun.prompts import PLACE, Prompt
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ class Own:
     prompt: str | None = option(None, unit="template")
     text_edit: str | None = option(None, unit="name")
     prompts: dict[str, str] | None = option(None, unit="templates by role")
+    skip_prompt: bool = option(False, unit="whether pooling leaves the tokens of the prompt out")
 
 
 @dataclass
@@ -100,6 +102,7 @@ class Declared:
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
         named: prompts that sentence-transformers puts before a text on request, by name.
         by_role: prompts of queries and documents, by role.
+        skip_prompt: whether pooling leaves the tokens before a text out.
         files: the file that says it, by the attribute's name.
     """
 
@@ -114,6 +117,7 @@ class Declared:
     prompt: Prompt | None = None
     named: Mapping[str, str] = field(default_factory=dict)
     by_role: Mapping[str, Prompt | None] = field(default_factory=dict)
+    skip_prompt: bool = False
     files: Mapping[str, str] = field(default_factory=dict, compare=False)  # where it is said, not what
 
     @property
@@ -242,9 +246,10 @@ def _pooled(declared: Declared, config: Plain, head: Path | None) -> Declared:
     pooling = _mode(config)
     if head is not None and pooling == "cls":
         declared, pooling = replace(declared, head=head, foreign=()), "cls_mlp"
-    if declared.prompt is not None and config.get("include_prompt") is False:
-        declared, pooling = replace(declared, prompt=None), f"{pooling} without the tokens of the prompt"
-    return replace(declared, pooling=pooling)
+    skips = config.get("include_prompt") is False
+    if skips and pooling not in SKIPPING:
+        return replace(declared, prompt=None, pooling=f"{pooling} without the tokens of the prompt")
+    return replace(declared, pooling=pooling, skip_prompt=skips)
 
 
 def _prompts(folder: Path) -> Prompts:

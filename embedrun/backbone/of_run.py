@@ -125,6 +125,7 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         roles = by_role(asdict(made.prompts), {} if is_given else base.by_role)
     except ConfigError as fault:  # a file's, not the user's
         raise DataError(fault.problems) from fault
+    skips = base.skip_prompt if pooling.skip_prompt is None else pooling.skip_prompt
     length = _length(base, made)
     return replace(
         says,
@@ -134,6 +135,7 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         prompt=prompt,
         named=base.named if prompt == base.prompt else {},
         by_role=roles,
+        skip_prompt=skips,
     )
 
 

@@ -51,7 +51,8 @@ def tokenize(
         np.save(folder / _STARTS, starts)
 
     folder = cache.kept("tokens", key, write, what=f"the token ids of {len(texts):,} texts")
-    return TokenTable(np.memmap(folder / _IDS, np.int32, mode="r"), np.load(folder / _STARTS, mmap_mode="r"))
+    ids, starts = np.memmap(folder / _IDS, np.int32, mode="r"), np.load(folder / _STARTS, mmap_mode="r")
+    return TokenTable(ids, starts, backbone.skipped(prompt))
 
 
 def reading(backbone: Backbone, max_length: int | None = None, prompt: Prompt | None = None) -> str | None:

@@ -312,7 +312,19 @@ class Backbone(nn.Module):
             ids.append(np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int32))
             lengths += [len(row) for row in rows]
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])  # (texts + 1,)
-        return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts)
+        return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts, self.skipped(prompt))
+
+    def skipped(self, prompt: Prompt | None) -> int:
+        """How many tokens stand before a text in its prompt, those that begin every text included.
+
+        As of sentence-transformers: the tokens of the words before the text alone, but for a special token at
+        their end.
+        """
+        if prompt is None or not prompt.before:
+            return 0
+        before = self._lower(prompt.before) if self.declared.lowercase else prompt.before
+        (ids,) = self._cut([before], self.max_length)
+        return len(ids) - (ids[-1] in self.words.all_special_ids)
 
     def _cut(self, texts: list[str], length: int) -> list[list[int]]:
         backend = getattr(self.words, "backend_tokenizer", None)
@@ -396,6 +408,12 @@ class Backbone(nn.Module):
                 dropout = SeededDropout(seeds[torch.from_numpy(index.copy())], self.device, laid)
             with dropout:
                 layers, mask = self._run(padded, real, pool.all_layers, alone)
+            if pool.skip_prompt and tokens.skips is not None:
+                # A text always has its last token, which is behind the prompt or, of no text, special.
+                behind = np.minimum(tokens.skips.numpy()[index], lengths[index] - 1)  # (group,)
+                mask = mask * sent(
+                    torch.from_numpy((column >= behind[:, None]).astype(np.int64)), self.device
+                )
             return index, pool(layers, mask)
 
         passes = groups(widths, overhead=overhead, budget=budget, most=most)

@@ -58,6 +58,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, Plain]:
     lengths = kept.get("backbone", kept.get("evaluation"))
     former: dict[str, Plain] = {
         "backbone": {"layers": None},
+        "pooling": {"skip_prompt": None},
         "training": {"dev": "auto"},
         "evaluation": {"max_length": lengths.get("max_length")} if isinstance(lengths, Mapping) else {},
     }

@@ -114,6 +114,9 @@ class PoolingConfig:
     normalize: bool | None = option(None, unit="scale to length 1; null: as its files say, else false")
     first_layer: Literal[0, 1] | None = option(None, unit=_FIRST_LAYER)
     padded_to: int | None = option(None, unit="_legacy poolings: tokens to pad shorter texts to", at_least=1)
+    skip_prompt: bool | None = option(
+        None, unit="leave the tokens before a text out of the mean; null: as its files say, else false"
+    )
     keep_head: bool = option(False, unit="cls_mlp: whether its layer is saved, and used after training too")
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from embedrun import Encoder
 from embedrun.prompts import Prompt
@@ -111,3 +112,21 @@ def test_a_model_without_prompts_by_role_encodes_no_queries(embedrun, options):
     Path("t.txt").write_text("who runs\n")
     ended = embedrun("encode", "run", "t.txt", "--as", "query", "-o", "v.npy")
     assert (ended.code, "has no prompts by role; give --prompt" in ended.err) == (2, True)
+
+
+def test_tokens_of_the_prompt_are_left_out_of_the_mean_as_sentence_transformers_does(embedrun, options):
+    from sentence_transformers import SentenceTransformer
+
+    given = ("prompts=e5", "+dataset.roles={text1: query, text2: document}", "+pooling.skip_prompt=true")
+    assert embedrun("train", *options, *given, "hydra.run.dir=run").code == 0
+    encoder, theirs = Encoder.load("run"), SentenceTransformer("run/model", device="cpu")
+    texts = ["who runs", "a dog runs over the hill", ""]
+    for role in ("query", "document"):
+        expected = theirs.encode(texts, prompt_name=role)
+        np.testing.assert_allclose(encoder.encode(texts, role=role), expected, rtol=0, atol=1e-6)
+    # By hand: the mean over the tokens behind `[CLS] query :`.
+    words = encoder.backbone.tokenizer
+    ids = words("query: who runs")["input_ids"]
+    first = len(words("query: ")["input_ids"]) - 1
+    states = encoder.backbone.model(torch.tensor([ids])).last_hidden_state[0, first:].mean(dim=0)
+    np.testing.assert_allclose(encoder.encode("who runs", role="query"), states.detach(), rtol=0, atol=1e-6)

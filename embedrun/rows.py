@@ -167,7 +167,7 @@ class Rows:
     def by_role(self) -> Iterator[tuple[str | None, str]]:
         """All texts of all views with the role of each, repeats included."""
         for view, column in self.texts.items():
-            if self.subset and self.roles:
+            if self.name == MIX:
                 roles = [self.roles.get(f"{part}/{view}") for part in self.subset]
                 yield from zip(roles, column, strict=True)
             else:
@@ -302,6 +302,9 @@ def _picked(column: Sequence[str], rows: np.ndarray) -> Sequence[str]:
     return texts_at(column, rows)
 
 
+MIX = "mix"  # the name of the joined rows of several parts, whose subsets are the parts
+
+
 def joined(parts: Mapping[str, Rows]) -> Rows:
     """The rows of several parts one after the other, each as the subset of its part; of a single one itself.
 
@@ -314,7 +317,7 @@ def joined(parts: Mapping[str, Rows]) -> Rows:
     targets = [name for name in first.targets if all(name in rows.targets for rows in others)]
     every = [first, *others]
     return Rows(
-        "mix",
+        MIX,
         first.split,
         first.form,
         texts={view: [text for rows in every for text in rows.texts[view]] for view in views},

@@ -9,7 +9,7 @@ import numpy as np
 
 from embedrun.evaluation.intervals import FEWEST, interval, spearman_draws
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines, joined, spearman
-from embedrun.rows import Rows
+from embedrun.rows import MIX, Rows
 
 
 class Heldout:
@@ -43,7 +43,7 @@ class Heldout:
         time.
         """
         pairs = rows["heldout"]
-        if not pairs.subset:
+        if pairs.name != MIX:
             return self._scored(pairs, encode)
         names, parts = np.array(pairs.subset), {}
         for part in dict.fromkeys(pairs.subset):

@@ -25,7 +25,7 @@ from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import SUFFIX, Scores, Source, Task, problems_of, score_all, scores_by_row
 from embedrun.files import Plain, read_json, to_json, whole_file, write_atomically
-from embedrun.rows import Rows
+from embedrun.rows import MIX, Rows
 from embedrun.runs.directory import PARTS
 from embedrun.store import Store
 
@@ -301,7 +301,8 @@ def dev_alone(scored: Mapping[str, Scores]) -> dict[str, Scores]:
 
 def own_keys(dev: Rows) -> list[str]:
     """The keys of the scores on the run's own dev rows, of a mixture those of its parts behind their mean."""
-    keys = [f"{name}{_MARK}spearman" for name in dict.fromkeys([dev.name, *dev.subset])]
+    parts = dict.fromkeys(dev.subset) if dev.name == MIX else ()
+    keys = [f"{name}{_MARK}spearman" for name in (dev.name, *parts)]
     return [both for key in keys for both in (key, key + SUFFIX)]
 
 

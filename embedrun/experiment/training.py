@@ -229,7 +229,7 @@ class Session:
         models = data.of_models(plan.config.backbone, training.teachers)
         self._models = models | data.commits(plan.config) | code_of(asdict(plan.config))
         keys = [] if self._divided.dev is None else scoring.own_keys(self._divided.dev)
-        usual = keys[-2] if keys else None
+        usual = keys[0] if keys else None
         self._metric = scoring.metric_of(training.select_by) or usual
         if not plan.dev_tasks:  # else the keys are known once they are scored
             scoring.check_select_by(training.select_by, keys)

@@ -64,6 +64,7 @@ def test_parts_train_by_their_own_losses_and_are_scored_and_logged_by_part(embed
         [(a + 3 * b) / 4 for a, b in zip(*by_part, strict=True)][1:]
     )
     results = json.loads((run / "results.json").read_text())
+    assert results["notes"]["selected_by"] == "weighted_dev/score"
     scores, counts = results["scores"], results["counts"]
     assert scores["mix_test/spearman"] == pytest.approx(
         (scores["nli_test/spearman"] + scores["toy_test/spearman"]) / 2
@@ -94,6 +95,16 @@ def test_a_mixture_that_is_killed_ends_as_one_that_was_not(tmp_path: Path):
     running.end()
     commands.done("resume", "killed")
     assert same_run.differences(here / "killed", same_run.content(here / "whole")) == []
+
+
+@pytest.mark.realdata
+def test_subsets_of_a_data_set_are_no_parts(embedrun):
+    short = ("dataset=stsb", "loss=cosent", *TINY, "training.max_steps=2", "evaluation=stsb")
+    assert embedrun("train", *short, "hydra.run.dir=run").code == 0
+    results = json.loads(Path("run/results.json").read_text())
+    assert results["notes"]["selected_by"] == "stsb_dev/spearman"
+    dev = [key for key in results["scores"] if "_dev/" in key]
+    assert dev == ["stsb_dev/spearman", "stsb_dev/spearman_clean"]
 
 
 @pytest.mark.slow

@@ -41,9 +41,11 @@ def alone(config: Plain) -> Iterator[tuple[str, Plain]]:
 
 
 def placed(part: str, problem: str) -> str:
-    """What is wrong with a part, by the options of the mixture."""
+    """What is wrong with a part, by the options of the mixture: those of its data set stand in the part."""
     group = problem.partition(":")[0].partition(".")[0]
-    return f"dataset.parts.{part}.{problem}" if part and group in ("dataset", "loss") else problem
+    if not part or group not in ("dataset", "loss"):
+        return problem
+    return f"{PARTS}.{part}" + (problem.removeprefix("dataset") if group == "dataset" else f".{problem}")
 
 
 def expanded(parts: object, preset: Callable[[str, str | None, Plain], Plain]) -> dict[str, Plain]:

@@ -86,7 +86,7 @@ def _hub_ids() -> dict[str, str]:
 
 def _dataset(config: Plain) -> DataSet | None:
     """The training data set; None where it cannot be made any more."""
-    options = {key: value for key, value in config["dataset"].items() if key not in ("name", "prompts")}
+    options = {key: value for key, value in config["dataset"].items() if key not in ("name", "roles")}
     try:
         return family.find("dataset", config["dataset"]["name"])(**options)
     # Of another version, or of a package that is not here or broken.

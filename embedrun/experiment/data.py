@@ -254,11 +254,11 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     split of a data set is left unread.
     """
     config, fraction = plan.config, plan.config.training.data_fraction
-    data_sets = each(plan.dataset, "train")
-    every = {part: named(dataset.read("train", store), part) for part, dataset in data_sets.items()}
+    parts = each(plan.dataset, "train")
+    every = {part: named(dataset.read("train", store), part) for part, dataset in parts.items()}
     held = {part: hold_out(every[part], _split_seed(config, part)) for part in plan.held}
     train = {
-        part: getattr(data_sets[part], "trained", lambda rows: rows)(
+        part: getattr(parts[part], "trained", lambda rows: rows)(
             held[part].train if part in held else rows
         ).drawn(fraction, config.seed)
         for part, rows in every.items()
@@ -270,17 +270,17 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
         chosen = [f"{rows.name} dev" for rows in dev.values()]
     remarks = (
         getattr(dataset, "remark", lambda store: "")(store)
-        for part, dataset in data_sets.items()
+        for part, dataset in parts.items()
         if part in dev or (plan.dev is not None and not part)
     )
-    columns = (getattr(dataset, "said", "") for dataset in data_sets.values())
+    columns = (getattr(dataset, "said", "") for dataset in parts.values())
     said = [remark for remark in (*columns, *remarks) if remark]
     for part, of_part in held.items():
         what = f"{of_part.rows:,} of {len(every[part]):,} training rows" + (f" of {part}" if part else "")
         if of_part.dev is not None:
-            dev[part] = replace(named(of_part.dev, part), roles=roles_of(data_sets[part]))
+            dev[part] = replace(named(of_part.dev, part), roles=roles_of(parts[part]))
             chosen.append(f"{what}, held out")
-            said.append(_held_out_notice(what, part, _split_seed(config, part)))
+            said.append(_held_out_notice(what, part, data_sets(config.dataset)[part]))
     sizes = {part: len(rows) for part, rows in train.items()}
     if list(plan.losses) == [""]:
         train = {"": joined(train)}
@@ -295,12 +295,12 @@ def _split_seed(config: TrainConfig, part: str) -> int:
     return data_sets(config.dataset)[part].get("split_seed", 42)
 
 
-def _held_out_notice(what: str, part: str, seed: int) -> str:
-    place = f"dataset.parts.{part}.dataset" if part else "dataset"
+def _held_out_notice(what: str, part: str, options: Plain) -> str:
+    place, seed = f"dataset.parts.{part}" if part else "dataset", options.get("split_seed", 42)
+    divided_by = f", '{place}.split={{train: 0.9, dev: 0.1}}'" if "split" in options else ""
     return (
         f"{what} are held out to pick the checkpoint, by {place}.split_seed={seed}; they share no text with "
-        f"the others. To choose: {place}.dev=FILE, '{place}.split={{train: 0.9, dev: 0.1}}' or "
-        "training.dev=none"
+        f"the others. To choose: {place}.dev=FILE{divided_by} or training.dev=none"
     )
 
 

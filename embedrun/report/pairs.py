@@ -70,7 +70,7 @@ def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:
     if isinstance(group, Mapping) and part:
         of_parts = data_sets(group)
         group = of_parts.get(part[1], of_parts.get("", group))
-        options = {key: value for key, value in group.items() if key not in ("name", "prompts")}
+        options = {key: value for key, value in group.items() if key not in ("name", "roles")}
         dataset: DataSet = family.find("dataset", str(group.get("name")))(**options)
         if part[1] in (dataset.name, *of_parts):
             return dataset, part[2]

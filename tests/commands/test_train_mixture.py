@@ -132,7 +132,7 @@ def problems(*overrides: str) -> list[str]:
 def test_what_is_wrong_with_parts_is_said_of_each_and_together():
     bad = "bad: {dataset: toy, los: angle, share: -1, evaluation: tests}"
     found = problems(*mixture(bad, NLI.replace("simcse_supervised", "mse"), "2x: {dataset: stsb}"))
-    assert any(text.startswith("dataset.parts.bad.dataset.los: Toy has no such option") for text in found)
+    assert any(text.startswith("dataset.parts.bad.los: Toy has no such option") for text in found)
     assert any("dataset.parts.bad.evaluation: expected one of all, dev, test, none" in text for text in found)
     assert any(text.startswith("dataset.parts.2x: not a name for a part") for text in found)
     (lacking,) = problems(*mixture(NLI.replace("simcse_supervised", "mse"), TOY))

@@ -1,4 +1,4 @@
-"""Run what a table of a paper lacks, and print the table with the measured beside the printed numbers."""
+"""Run what a table of a paper, or of your own, lacks, and print it beside the printed numbers, if any."""
 
 import argparse
 import re
@@ -20,11 +20,11 @@ from embedrun.errors import USAGE, ConfigError
 from embedrun.launch import launcher
 from embedrun.runs.directory import new_folder
 from embedrun.table.formats import render
-from embedrun.table.preset import Table, load, load_scale, names
+from embedrun.table.preset import FILE, Table, load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.study.reproduce import CurrentRows, Plans, Task
-    from embedrun.table.cells import Seeds
+    from embedrun.table.cells import Cells, Seeds
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
 interrupted ones resume: after a kill, run the same command again. Overrides apply to every row that has the
@@ -35,7 +35,8 @@ overrides and --only, just the named rows. Runs with --scale are no reproduction
 examples:
   embedrun reproduce angle/table4 --dry-run
   embedrun reproduce raoe/table6 --seeds 1,2,3 dataset.path=DIR
-  embedrun reproduce angle/table4 --scale cpu_small backbone.name=DIR"""
+  embedrun reproduce angle/table4 --scale cpu_small backbone.name=DIR
+  embedrun reproduce mine.yaml"""
 
 
 def parser() -> Parser:
@@ -47,11 +48,14 @@ def parser() -> Parser:
         description=__doc__,
         examples=_EPILOG,
     )
-    made.add_argument("words", nargs="*", metavar="TABLE", help="a table of a paper, as angle/table4")
+    own = "a table of a paper, as angle/table4, or a file of your own, as mine.yaml"
+    made.add_argument("words", nargs="*", metavar="TABLE", help=own)
     made.add_argument("--seeds", metavar="1,2,3", help="for all rows; else those of each row or of the table")
     only = "this row alone; may be given several times"
     made.add_argument("--only", action="append", default=[], metavar="LABEL", help=only)
     made.add_argument("--scale", metavar="NAME", help="a reduced setting, of conf/scale")
+    folder = "a folder with your own YAML, laid out as conf/"
+    made.add_argument("--config-dir", "-cd", type=Path, metavar="DIR", help=folder)
     made.add_argument("--dry-run", action="store_true", help="list cells and what they cost, run nothing")
     made.add_argument("--again", action="store_true", help="also rerun finished cells, from scratch")
     return made
@@ -76,6 +80,8 @@ def arguments_of(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _table(words: Sequence[str]) -> Table:
+    if len(words) == 1 and words[0].endswith(FILE):
+        return load(words[0])
     if len(words) != 1 or words[0] not in names():
         hint = "".join(nearest(word, names()) for word in words)
         raise ConfigError(
@@ -106,13 +112,12 @@ def main(argv: Sequence[str]) -> int:
     """Run `embedrun reproduce`; exit code 1 if a cell failed."""
     given = arguments_of(argv)
     from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
-    from embedrun.table.cells import Cells
 
     rows = CurrentRows(given.overrides)
-    cells = Cells(extra=given.overrides, scale=given.scale, counts=lambda run: not rows.changed(run))
+    cells = _cells(given, rows)
     seeds = given.seeds or cells.asked(given.table)
     stages = tasks_of(cells, given.table, given.rows, seeds, again=given.again)
-    plans = Plans(stages, given.scale)
+    plans = Plans(stages, given.scale, given.config_dir)
     for line in plans.notices:
         say(line)
     if given.dry_run:
@@ -125,6 +130,17 @@ def main(argv: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
+def _cells(given: argparse.Namespace, rows: "CurrentRows") -> "Cells":
+    from embedrun.table.cells import Cells
+
+    return Cells(
+        extra=given.overrides,
+        scale=given.scale,
+        counts=lambda run: not rows.changed(run),
+        config_dir=given.config_dir,
+    )
+
+
 def _run(
     given: argparse.Namespace, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
 ) -> bool:
@@ -135,7 +151,7 @@ def _run(
             if task.known in plans.refused:
                 say(f"{task.label} will not run: {plans.refused[task.known]}")
     time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    folder = new_folder(Path("outputs", "reproduce", given.table.name.replace("/", "_")), time)
+    folder = new_folder(Path("outputs", "reproduce", _folder_of(given.table)), time)
     reproduction = Reproduction(plans, rows, folder, hydra=given.hydra, again=given.again)
     try:
         for stage in stages:
@@ -152,11 +168,15 @@ def _run(
     return reproduction.failed
 
 
+def _folder_of(table: Table) -> str:
+    name = Path(table.name).stem if table.name.endswith(FILE) else table.name
+    return name.replace("/", "_")
+
+
 def _show(given: argparse.Namespace, seeds: "Seeds", rows: "CurrentRows") -> None:
-    from embedrun.table.cells import Cells
     from embedrun.table.of_paper import sheet_for
 
-    cells = Cells(extra=given.overrides, scale=given.scale, counts=lambda run: not rows.changed(run))
+    cells = _cells(given, rows)
     table, is_part = given.table, bool(given.overrides) and len(given.rows) < len(given.table.rows)
     if is_part:
         table = replace(table, rows=[row for row in table.rows if row.id in given.rows])

@@ -1,4 +1,4 @@
-"""Finished runs beside the printed numbers of a paper's table; or a table of the runs below folders."""
+"""Finished runs as a table of a paper or of your own has them; or a table of the runs below folders."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from embedrun.files import write_atomically
 from embedrun.runs.listing import filters
 from embedrun.runs.search import meant
 from embedrun.table.formats import FORMATS, render
-from embedrun.table.preset import load, load_scale, names
+from embedrun.table.preset import FILE, load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.table.cells import Cells
@@ -49,7 +49,8 @@ def parser() -> Parser:
         "words",
         nargs="*",
         metavar="TABLE|DIR",
-        help="a table of a paper, as angle/table4, a folder with runs in or below it, or the name of a run",
+        help="a table of a paper, as angle/table4, a file of your own, as mine.yaml, a folder with runs, or "
+        "the name of a run",
     )
     add("--format", choices=list(FORMATS), help="else by the ending of FILE, else md")
     add("--seeds", metavar="1,2,3", help="of a paper's table: only these seeds; else all that have finished")
@@ -60,6 +61,9 @@ def parser() -> Parser:
     add("--label", default="", metavar="KEY,KEY", help=label)
     where = "in a list of runs: as in embedrun runs; only trainings unless it has kind="
     add("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
+    add(
+        "--config-dir", "-cd", type=Path, metavar="DIR", help="a folder with your own YAML, laid out as conf/"
+    )
     add("-o", "--output", type=Path, metavar="FILE", help="write there instead")
     add("--outputs", type=Path, default=_OUTPUTS, metavar="DIR", help="where the runs are; else outputs")
     add("--plot-format", choices=("png", "pdf", "svg"), default="png", help="file type of a figure's curve")
@@ -113,7 +117,7 @@ def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], lis
     for word in words:
         if "=" in word and not Path(word).is_dir():
             overrides.append(word)
-        elif word in there:
+        elif word in there or word.endswith(FILE):
             tables.append(word)
         elif (folder := meant(Path(word))).is_dir():
             folders.append(folder)
@@ -150,7 +154,7 @@ def _cells(given: argparse.Namespace) -> "Cells":
     from embedrun.table.cells import Cells
 
     scale = None if given.scale is None else load_scale(given.scale)
-    return Cells([given.outputs], extra=given.overrides, scale=scale)
+    return Cells([given.outputs], extra=given.overrides, scale=scale, config_dir=given.config_dir)
 
 
 def _keys(text: str) -> list[str]:

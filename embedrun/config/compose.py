@@ -85,10 +85,12 @@ def sweep(request: Request) -> list[list[str]]:
 
 
 class Compositions:
-    """Configurations of presets that are compared with each other, each composed once."""
+    """Configurations that are compared with each other, each composed once, also with a user's presets."""
 
-    def __init__(self) -> None:
-        self._of = cache(lambda *given: composed(Request(given[0], given[1:]), strict=True))
+    def __init__(self, config_dir: Path | None = None) -> None:
+        self._of = cache(
+            lambda *given: composed(Request(given[0], given[1:], config_dir=config_dir), strict=True)
+        )
 
     def config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
         """The resolved configuration of a root, such as `train`, as plain data."""

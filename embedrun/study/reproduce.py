@@ -116,13 +116,15 @@ class Plans:
     depart from the files of their models.
     """
 
-    def __init__(self, stages: Sequence[Sequence[Task]], scale: Scale | None) -> None:
+    def __init__(
+        self, stages: Sequence[Sequence[Task]], scale: Scale | None, config_dir: Path | None = None
+    ) -> None:
         self.configs: dict[Known, Plain] = {}
         self.choices: dict[Known, dict[str, str]] = {}
         self.made: dict[Known, TrainPlan | EvaluatePlan] = {}
         self.refused: dict[Known, str] = {}
         self.notices: dict[str, None] = {}
-        compositions = Compositions()
+        compositions = Compositions(config_dir)
         for task in (task for stage in stages for task in stage if task.is_open):
             known, command, overrides = task.known, task.slot.cell.command, task.slot.overrides
             try:

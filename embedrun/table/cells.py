@@ -341,6 +341,7 @@ class Cells:
             alone what a row starts from, `run:NAME` or a new model.
         scale: the reduced setting; None for runs as the paper has them.
         counts: see `Runs`.
+        config_dir: the user's own folder of presets.
     """
 
     def __init__(
@@ -350,11 +351,12 @@ class Cells:
         extra: Sequence[str] = (),
         scale: Scale | None = None,
         counts: Callable[[Measured], bool] | None = None,
+        config_dir: Path | None = None,
     ) -> None:
         self.measured = measured(listing.find([folder for folder in outputs if folder.is_dir()]).runs)
         self.extra, self.scale = tuple(extra), scale
         self._runs = Runs(self.measured, counts)
-        self._compositions = Compositions()
+        self._compositions, self._config_dir = Compositions(config_dir), config_dir
         self._planned: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Planned] = {}
         self._checked = False
 
@@ -412,7 +414,8 @@ class Cells:
         # One that fits no row is composed, too, so that Hydra says what is wrong with it.
         chosen = {(cell.command, self._fitting(cell, self.extra)): self._overrides(cell) for cell in cells}
         for (command, fitting), overrides in chosen.items():
-            composed(Request(command, (*overrides, *fitting, *unused)), strict=True)
+            request = Request(command, (*overrides, *fitting, *unused), config_dir=self._config_dir)
+            composed(request, strict=True)
         if unused:
             why = f"no row of {table} takes it; a model that is that of another run, or a new one, stays"
             raise ConfigError([f"{arg}: {why}" for arg in unused])

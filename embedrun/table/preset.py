@@ -36,8 +36,10 @@ rows:
     not_runnable: why this cannot be measured
 ```
 
-A row of kind `train` trains a model. One of kind `evaluate` scores a model that is there: a published one, or
-`model=run:NAME`, the finished run of the experiment NAME. `quoted` rows are printed as the paper quotes them.
+A table of your own is a file in this form, anywhere: `title`, `paper`, `source`, `kind` and printed numbers
+may be left out. A row of kind `train` trains a model. One of kind `evaluate` scores a model that is there: a
+published one, or `model=run:NAME`, the finished run of the experiment NAME. `quoted` rows are printed as the
+paper quotes them.
 
 ```yaml
 title: MiniLM, a tenth of the rows, 100 steps   # what is reduced, in words
@@ -47,6 +49,7 @@ seeds: [1]                                      # in place of those of the table
 ```
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -167,10 +170,10 @@ class Row:
 @dataclass(kw_only=True)
 class _Head:
     name: str
-    title: str
-    paper: str
-    source: str
-    kind: Literal["table", "figure", "statistics"]
+    title: str = ""
+    paper: str = "own"
+    source: str = ""
+    kind: Literal["table", "figure", "statistics"] = "table"
     rows: list[Row]
     seeds: list[int] = field(default_factory=lambda: [42])
     tolerance: float = option(0.5, unit="points", above=0)
@@ -210,8 +213,15 @@ def names(conf: Path | None = None) -> list[str]:
     return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
 
 
+FILE = (".yaml", ".yml")  # what the name of a user's own table ends in
+
+
 def load(name: str, conf: Path | None = None) -> Table:
-    """The table of a name of `names`; ConfigError if there is none, or with every fault of its file."""
+    """The table of a name of `names`, or of a file; ConfigError if there is none, or with its faults."""
+    if name.endswith(FILE):
+        if not expanded(name).is_file():
+            raise ConfigError(f"{name}: no such file; a word that ends in .yaml is a table of your own")
+        return read(expanded(name), name)
     _refuse_unknown("table: no table", name, names(conf))
     return read((conf or presets.folder()) / "table" / f"{name}.yaml", name)
 
@@ -224,14 +234,38 @@ def _refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
 
 def read(path: Path, name: str) -> Table:
     """The table of a file; ConfigError with every fault."""
-    file = _checked(_Table, path, f"table/{name}.yaml", name)
+    where = name if name.endswith(FILE) else f"table/{name}.yaml"
+    file = _checked(_Table, path, where, name)
     columns = {
         heading: Column(heading, what) if isinstance(what, str) else replace(what, heading=heading)
         for heading, what in file.columns.items()
     }
+    if faults := _faults(file, columns):
+        raise ConfigError([f"{where}: {fault}" for fault in faults])
     fields = {field: value for field, value in vars(file).items() if field != "shared"}
     rows = [_row(row, file, columns) for row in file.rows]
-    return Table(**{**fields, "columns": tuple(columns.values()), "rows": rows})
+    title = file.title or path.stem
+    return Table(**{**fields, "title": title, "columns": tuple(columns.values()), "rows": rows})
+
+
+def _faults(file: _Table, columns: Mapping[str, Column]) -> list[str]:
+    """What is wrong with the headings and the names of rows."""
+    named = [(f"columns.{heading}", part) for heading, column in columns.items() for part in column.parts]
+    for place, row in enumerate(file.rows):
+        printed = row.published if isinstance(row.published, Mapping) else {}
+        named += [(f"rows[{place}]", heading) for heading in (*row.parts, *row.keys, *printed)]
+    faults = [
+        f"{where}: no column {heading!r}{nearest(heading, columns)} (there are: {', '.join(columns)})"
+        for where, heading in named
+        if heading not in columns
+    ]
+    faults += [
+        f"rows[{place}].published: {len(row.published)} numbers for {len(columns)} columns; null is none"
+        for place, row in enumerate(file.rows)
+        if isinstance(row.published, list) and len(row.published) != len(columns)
+    ]
+    ids = Counter(row.id for row in file.rows)
+    return faults + [f"rows: {count} rows are {name!r}" for name, count in ids.items() if count > 1]
 
 
 def _checked(schema: type[_Schema], path: Path, where: str, name: str) -> _Schema:
@@ -248,10 +282,7 @@ def _checked(schema: type[_Schema], path: Path, where: str, name: str) -> _Schem
 
 
 def _row(row: Row, file: _Table, columns: Mapping[str, Column]) -> Row:
-    """The row by heading and with its runs.
-
-    Tests look for what is no fault of a type, as an unknown heading: tables are files of the package.
-    """
+    """The row by heading and with its runs."""
     printed = row.published or {}
     if isinstance(printed, list):
         printed = dict(zip(columns, printed, strict=True))

@@ -1,0 +1,64 @@
+"""A table of one's own, from the file to the numbers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+MINE = """\
+title: Losses on toy pairs
+seeds: [1, 2]
+shared:
+  train: [+experiment=quickstart, training.max_steps=4, dataset.train_rows=64, evaluation=heldout]
+columns:
+  Test: toy_test/spearman
+  Dev: toy_dev/spearman
+  Gap: {difference: [Dev, Test]}
+rows:
+  - {label: AnglE, overrides: [name=mine_angle]}
+  - {label: mine, overrides: [loss=of_mine, name=mine_cosent], published: {Test: 40.1}}
+"""
+
+
+@pytest.fixture
+def presets() -> Path:
+    folder = Path("own/loss")
+    folder.mkdir(parents=True)
+    (folder / "of_mine.yaml").write_text("terms:\n  cosent: {weight: 1.0, temperature: 0.1}\n")
+    Path("mine.yaml").write_text(MINE)
+    return folder.parent
+
+
+def test_a_file_is_reproduced_and_tabled_with_presets_of_its_own(embedrun, presets: Path):
+    words = ("mine.yaml", "--config-dir", str(presets))
+    assert embedrun("reproduce", *words, "--dry-run").code == 0
+    ended = embedrun("reproduce", *words)
+    assert ended.code == 0, ended.err
+    assert "### mine.yaml: Losses on toy pairs" in ended.out
+    again = embedrun("reproduce", *words)
+    assert again.err.count("finished before") == 4
+    results = sorted(Path("outputs/mine_cosent").rglob("results.json"))
+    scores = [json.loads(path.read_text())["scores"]["toy_test/spearman"] for path in results]
+    assert f"{sum(scores) / 2:.2f} ± " in embedrun("table", *words).out
+    configs = [path.with_name("config.yaml").read_text() for path in results]
+    assert all("temperature: 0.1" in config for config in configs)
+
+
+def test_what_is_wrong_with_a_file_is_said_together(embedrun, presets: Path):
+    faulty = (
+        MINE.replace("[Dev, Test]", "[Dev, Tst]")
+        .replace("label: mine", "label: AnglE")
+        .replace("{Test: 40.1}", "[1, 2]")
+    )
+    Path("mine.yaml").write_text(faulty)
+    ended = embedrun("table", "mine.yaml")
+    assert ended.code == 2
+    assert (
+        "mine.yaml: columns.Gap: no column 'Tst'; did you mean 'Test'? (there are: Test, Dev, Gap)"
+        in ended.err
+    )
+    assert "mine.yaml: rows: 2 rows are 'AnglE'" in ended.err
+    assert "mine.yaml: rows[1].published: 2 numbers for 3 columns; null is none" in ended.err
+    assert "nowhere.yaml: no such file" in embedrun("reproduce", "nowhere.yaml").err

@@ -1,25 +1,23 @@
 """Order the angle differences of all pairs in complex space as their scores are ordered."""
 
-from collections.abc import Collection
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 
 from embedrun.loss.cosine import cosine, normalize, require_pairs, turned_cosine
-from embedrun.loss.lists import as_scored_pairs, first_pairs
-from embedrun.loss.ordered_pairs import log_sum_over_ordered_pairs, shares_of_pairs
-from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_positive
+from embedrun.loss.scored_pairs import OrdersByScore
 
 Delta = Literal["sum", "phase", "modulus"]
 Direction = Literal["similar_large", "similar_small"]
 
 
-class Angle(nn.Module):
+class Angle(OrdersByScore):
     r"""Penalise every two pairs whose order in complex space contradicts their score order.
 
-    With δ of :func:`complex_angle` and score :math:`y`, `similar_large` and `similar_small` are
+    With δ of :func:`complex_angle` and score :math:`y`, which triplets have, too (:class:`OrdersByScore`),
+    `similar_large` and `similar_small` are
 
     .. math:: L = \log\bigl(1 + \sum_{y_i > y_j} e^{(\delta_j - \delta_i)/\tau}\bigr), \qquad
               L = \log\bigl(1 + \sum_{y_i > y_j} e^{(\delta_i - \delta_j)/\tau}\bigr)
@@ -42,62 +40,11 @@ class Angle(nn.Module):
     def __init__(
         self, *, temperature: float = 1.0, delta: Delta = "sum", direction: Direction = "similar_large"
     ) -> None:
-        super().__init__()
-        require_positive("Angle", "temperature", temperature)
-        self.temperature = temperature
+        super().__init__(temperature=temperature)
         self.delta: Delta = delta
         self.direction: Direction = direction
 
-    def forward(
-        self,
-        left: Tensor,
-        right: Tensor,
-        score: Tensor | None = None,
-        negative: Tensor | None = None,
-        hard_negatives: Tensor | None = None,
-        **negatives: Tensor,
-    ) -> Tensor:
-        """Return the scalar loss; 0 where no two scores differ.
-
-        Args:
-            left: first text of each pair, ``(pairs, dim)``; need not be unit length. Not
-                interchangeable with ``right`` where ``delta`` is `sum`.
-            right: second text of each pair, ``(pairs, dim)``.
-            score: similarity, ``(pairs,)``, any scale; only the order matters. Without one, the pairs of an
-                anchor with its positive and with its hard negatives are ordered (:func:`as_scored_pairs`).
-            negative: hard negative of each anchor, ``(rows, dim)``; or None.
-            hard_negatives: how many of several each row has, int64, ``(rows,)``; None: all.
-            negatives: several hard negatives, ``(rows, dim)`` each.
-        """
-        hard = (negative, *negatives.values())
-        left, right, score = as_scored_pairs(left, right, score, hard, hard_negatives)
-        return log_sum_over_ordered_pairs(self._value(left, right) / self.temperature, score)
-
-    def comparisons(
-        self,
-        left: Tensor,
-        right: Tensor,
-        score: Tensor | None = None,
-        negative: Tensor | None = None,
-        hard_negatives: Tensor | None = None,
-        **negatives: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """Shares of active and of violated comparisons, among the first rows."""
-        hard = (negative, *negatives.values())
-        left, right, score = first_pairs(left, right, score, hard, hard_negatives)
-        return shares_of_pairs(self._value(left, right), score[:, None] > score[None, :])
-
-    def compared(self, rows: int, views: Collection[str]) -> str:
-        """What a batch of this many rows gives it to compare, at most."""
-        return pairs_of_rows(rows, "of unequal score")
-
-    one_of = ("score", "negative")
-
-    def idle(self, rows: int, score: Tensor | None = None) -> str | None:
-        """Why no batch of this many rows can have a comparison, or None."""
-        return nothing_to_order(rows, score)
-
-    def _value(self, left: Tensor, right: Tensor) -> Tensor:
+    def value(self, left: Tensor, right: Tensor) -> Tensor:
         """What should be large for similar texts, ``(pairs,)``."""
         delta = complex_angle(left, right, self.delta)  # (pairs,)
         return delta if self.direction == "similar_large" else -delta

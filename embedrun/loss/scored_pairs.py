@@ -84,7 +84,7 @@ class OrdersByScore(nn.Module):
 def _pairs(
     left: Tensor, right: Tensor, score: Tensor | None, negatives: Sequence[Tensor], numbers: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Pairs with a score, ``(pairs, dim)`` twice and ``(pairs,)``; `numbers` counts the negatives of a row."""
+    """Pairs with a score, ``(pairs, dim)`` twice and ``(pairs,)``; `numbers` are a row's negatives."""
     if score is not None:
         return left, right, score
     pairs, scores = [(left, right)], [left.new_ones(len(left))]

@@ -27,7 +27,8 @@ GROUPS = {
         "runs": "list runs, or compare two: the options that differ, their scores with confidence intervals",
         "report": "the page of a run, or of all runs below a folder: scores and curves in one HTML file",
         "table": "finished runs beside a paper's printed numbers, or a table of the runs below folders",
-        "reproduce": "run the rows of a paper's table that are not done yet, then print it",
+        "reproduce": "run the rows of a table, a paper's or your own, that are not done yet, then print it",
+        "ablate": "train a recipe and variants without one thing each, and say what each is worth",
     },
     "data": {
         "data": "the local data store: list, fetch, verify and audit its files",

@@ -346,6 +346,19 @@ def against(
     save(figure, path)
 
 
+def forest(bars: Mapping[str, tuple[float, tuple[float, float]]], label: str, path: Path) -> None:
+    """Differences with their intervals, one below the other, beside 0: by name the mean and the two ends."""
+    figure, (axis,) = subplots(1, 1, (7, 1.2 + 0.35 * len(bars)), "")
+    for row, (mean, (low, high)) in enumerate(bars.values()):
+        axis.plot([low, high], [row, row], color="tab:blue")
+        axis.plot(mean, row, "o", color="tab:blue")
+    axis.axvline(0, color="gray", linewidth=0.8)
+    axis.set_yticks(range(len(bars)), [plain(name) for name in bars])
+    axis.invert_yaxis()
+    axis.set_xlabel(plain(label))
+    save(figure, path)
+
+
 def _roomy(axis: "Axes", key: str) -> None:
     """Have the y axis show one point of a score × 100 or more: scores that are almost equal look so."""
     low, high = axis.get_ylim()

@@ -125,7 +125,7 @@ def main(argv: Sequence[str]) -> int:
         return USAGE if plans.refused else 0
     if plans.refused and not plans.made:
         raise ConfigError(list(dict.fromkeys(plans.refused.values())))
-    failed = _run(given, stages, plans, rows)
+    failed = run_stages(given, stages, plans, rows)
     _show(given, seeds, rows)
     return 1 if failed else 0
 
@@ -141,9 +141,10 @@ def _cells(given: argparse.Namespace, rows: "CurrentRows") -> "Cells":
     )
 
 
-def _run(
+def run_stages(
     given: argparse.Namespace, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
 ) -> bool:
+    """Run what is planned, and print what became of it; whether any cell failed."""
     from embedrun.study.reproduce import Reproduction
 
     for stage in stages:

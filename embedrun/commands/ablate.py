@@ -1,0 +1,122 @@
+"""Train a recipe and variants with one thing left out or replaced, and say what each thing is worth."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embedrun.commands.command_line import Parser, seed_list, with_runs
+from embedrun.commands.reproduce import run_stages
+from embedrun.config.compose import composed
+from embedrun.config.request import Request, task_overrides
+from embedrun.config.safety import launcher_of
+from embedrun.console import clean, fitted, room, say, spread_text
+from embedrun.errors import ConfigError
+from embedrun.runs.reading import RunFiles
+
+if TYPE_CHECKING:
+    from embedrun.study.ablate import Worth
+    from embedrun.table.cells import Measured
+
+_EPILOG = """Each variant differs from the recipe in one thing, and runs with the same seeds. What has
+finished is not run again; after a kill, run the same command again. The table has the difference between the
+recipe and each variant, its 95 % interval over seeds and test rows together, and a verdict: yes if the
+interval, corrected by Holm's procedure, excludes 0 and the difference is at least 0.3 points.
+
+examples:
+  embedrun ablate +experiment=quickstart --drop loss.terms
+  embedrun ablate +experiment=angle_stsb --drop loss.terms --set pooling=mean,last_token --seeds 1,2,3,4,5"""
+
+
+def parser() -> Parser:
+    """The parser of `embedrun ablate`."""
+    made = Parser(
+        "embedrun ablate",
+        usage="%(prog)s +experiment=NAME [option=value ...] [--drop loss.terms]\n"
+        "                       [--set OPTION=VALUE,VALUE] [--seeds 1,2,3] [--dry-run]",
+        description=__doc__,
+        examples=_EPILOG,
+    )
+    add = made.add_argument
+    add("words", nargs="*", metavar="option=value", help="the recipe, as of embedrun train")
+    drop = "leave out each term of the loss, or one (loss.terms.angle); may be given several times"
+    add("--drop", action="append", default=[], metavar="loss.terms", help=drop)
+    replaced = "replace an option or a group by each value; may be given several times"
+    add("--set", action="append", default=[], metavar="OPTION=A,B", help=replaced)
+    add("--seeds", default="1,2,3", metavar="1,2,3", help="two or more; else 1,2,3")
+    add("--config-dir", "-cd", type=Path, metavar="DIR", help="your own YAML, laid out as conf/")
+    add("--dry-run", action="store_true", help="list the runs and what they cost, run nothing")
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun ablate`; exit code 1 if a run failed."""
+    given = parser().read(argv)
+    given.seeds = seed_list(given.seeds, "ablate") or ()
+    if len(given.seeds) < 2:
+        raise ConfigError("embedrun ablate: --seeds: a difference needs two seeds or more, as 1,2,3")
+    overrides = with_runs(given.words)
+    given.overrides = task_overrides(overrides)
+    given.hydra = [override for override in overrides if override not in given.overrides]
+    launcher_of(given.hydra)
+    from embedrun.study import ablate
+    from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
+    from embedrun.table.cells import Cells
+
+    config = composed(Request("train", tuple(given.overrides), config_dir=given.config_dir)).config
+    found = ablate.changes(config, given.drop, given.set)
+    given.table, given.scale, given.again = ablate.table_of(given.overrides, found, given.seeds), None, False
+    rows = CurrentRows(given.overrides)
+
+    def cells() -> Cells:
+        return Cells(counts=lambda run: not rows.changed(run), config_dir=given.config_dir)
+
+    labels = [row.id for row in given.table.rows]
+    stages = tasks_of(cells(), given.table, labels, given.seeds)
+    plans = Plans(stages, None, given.config_dir)
+    if plans.refused:
+        raise ConfigError(list(dict.fromkeys(plans.refused.values())))
+    if given.dry_run:
+        say(listing(stages, plans, None), sys.stdout)
+        return 0
+    failed = run_stages(given, stages, plans, rows)
+    if failed:
+        return 1
+    slots = cells().find(given.table, given.seeds)
+    runs: dict[str, dict[int, Measured]] = {label: {} for label in labels}
+    for slot in slots:
+        if slot.run is not None:
+            runs[slot.row.id][slot.seed] = slot.run
+    key = RunFiles(next(iter(runs[ablate.FULL].values())).path).main.get("name")
+    if not key:
+        raise ConfigError("embedrun ablate: the runs have no score; choose an evaluation")
+    _show(ablate.worths(runs, key), runs, key, str(config["name"]))
+    return 0
+
+
+def _show(
+    worths: "Sequence[Worth]", runs: "Mapping[str, Mapping[int, Measured]]", key: str, name: str
+) -> None:
+    from embedrun.evaluation.seeds import Spread
+    from embedrun.plot import forest
+    from embedrun.study.ablate import FULL
+
+    full = Spread.of([run.scores[key] for run in runs[FULL].values()])
+    cells = [["variant", key, "recipe - variant", "95 % interval", "p", "verdict"]]
+    cells.append([FULL, spread_text(key, full and full.mean, full and full.sd), "", "", "", ""])
+    bars = {}
+    for worth in worths:
+        decision, difference = worth.decision, worth.decision.estimate
+        low, high = difference.interval(decision.level)
+        bars[worth.label] = difference.mean, (low, high)
+        verdict = str(decision.verdict)
+        if decision.verdict == "undecided":
+            verdict += f"; {difference.smallest(decision.level):.2f} could have been shown"
+        spread = spread_text(key, worth.spread and worth.spread.mean, worth.spread and worth.spread.sd)
+        ends = f"{low:+.2f} to {high:+.2f}"
+        cells.append([worth.label, spread, f"{difference.mean:+.2f}", ends, f"{difference.p:.2g}", verdict])
+    print(clean(fitted(cells, room(), right=(1, 2, 4))))
+    path = Path("outputs", "tables", f"ablate_{name}.png")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    forest(bars, f"recipe - variant, {key}", path)
+    say(f"plot  {path}")

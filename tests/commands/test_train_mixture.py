@@ -87,7 +87,7 @@ def test_a_mixture_that_is_killed_ends_as_one_that_was_not(tmp_path: Path):
         "training.micro_batch_size=3",
         "evaluation=none",
     )
-    arguments = ("train", *options, "training.max_steps=40", "training.evaluate_every=5")
+    arguments = ("train", *options, "training.max_steps=24", "training.evaluate_every=4")
     commands.done(*arguments, "hydra.run.dir=whole")
     running = commands.start(*arguments, "hydra.run.dir=killed")
     running.reach_checkpoint("killed")

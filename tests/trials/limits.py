@@ -8,11 +8,14 @@ SESSION, CALL, SETUP, BY_NATURE = 300.0, 2.0, 20.0, 15.0  # seconds
 # Tests of processes (a kill, two ranks, simultaneous starts, sentences end to end) may take `BY_NATURE`.
 SLOW_BY_NATURE = (
     "tests/commands/test_current_folder.py::test_every_process_that_a_command_starts_leaves_out_the_current_folder",
+    "tests/commands/test_own_table.py::test_a_file_is_reproduced_and_tabled_with_presets_of_its_own",
     "tests/commands/test_resume_training.py::test_a_directory_in_use_is_refused_and_no_byte_changes",
+    "tests/commands/test_train_mixture.py::test_a_mixture_that_is_killed_ends_as_one_that_was_not",
     "tests/commands/test_train_tracked.py::test_trackers_that_hang_change_no_byte_of_a_run",
     "tests/launch/test_sweep.py::test_jobs_are_processes_and_one_that_fails_ends_only_itself",
     "tests/chaos/test_each_change.py::test_a_short_run_that_is_killed_in_saves_and_between_them_ends_as_one_that_was_not",
     "tests/chaos/test_one_writer.py::test_fifty_processes_at_once_get_fifty_directories_and_one_gets_the_one_that_all_name",
+    "tests/study/test_ablate.py::test_a_recipe_and_its_variants_are_run_compared_and_not_run_again",
     "tests/test_cli.py::test_a_reader_that_leaves_is_no_failure_and_no_word",
     "tests/test_cli.py::test_help_answers_in_half_a_second",
     "tests/test_cli.py::test_nothing_that_only_shows_imports_torch",

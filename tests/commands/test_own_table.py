@@ -11,7 +11,7 @@ MINE = """\
 title: Losses on toy pairs
 seeds: [1, 2]
 shared:
-  train: [+experiment=quickstart, training.max_steps=4, dataset.train_rows=64, dataset.dev_rows=60, dataset.test_rows=60]
+  train: [+experiment=quickstart, training.max_steps=4, dataset.train_rows=64, dataset.test_rows=60]
 columns:
   Test: toy_test/spearman
   Dev: toy_dev/spearman

@@ -93,7 +93,7 @@ def _stops_when_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "my.yaml").write_text("loss: cosent\ntraining: {lr: 2e-5}\n", encoding="utf-8")
     own = re.search(r"```yaml\n(title: .+?)```", TEXTS["docs/tables.md"], re.DOTALL)
     assert own is not None
-    (tmp_path / "mine.yaml").write_text(own[1], encoding="utf-8")
+    (tmp_path / "my_table.yaml").write_text(own[1], encoding="utf-8")
 
 
 def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ examples:
   embedrun reproduce angle/table4 --dry-run
   embedrun reproduce raoe/table6 --seeds 1,2,3 dataset.path=DIR
   embedrun reproduce angle/table4 --scale cpu_small backbone.name=DIR
-  embedrun reproduce mine.yaml"""
+  embedrun reproduce my_table.yaml"""
 
 
 def parser() -> Parser:
@@ -48,7 +48,7 @@ def parser() -> Parser:
         description=__doc__,
         examples=_EPILOG,
     )
-    own = "a table of a paper, as angle/table4, or a file of your own, as mine.yaml"
+    own = "a table of a paper, as angle/table4, or a file of your own, as my_table.yaml"
     made.add_argument("words", nargs="*", metavar="TABLE", help=own)
     made.add_argument("--seeds", metavar="1,2,3", help="for all rows; else those of each row or of the table")
     only = "this row alone; may be given several times"

@@ -49,7 +49,7 @@ def parser() -> Parser:
         "words",
         nargs="*",
         metavar="TABLE|DIR",
-        help="a table of a paper, as angle/table4, a file of your own, as mine.yaml, a folder with runs, or "
+        help="a table of a paper, as angle/table4, a file of your own, as my_table.yaml, a folder with runs, or "
         "the name of a run",
     )
     add("--format", choices=list(FORMATS), help="else by the ending of FILE, else md")

@@ -49,8 +49,8 @@ def parser() -> Parser:
         "words",
         nargs="*",
         metavar="TABLE|DIR",
-        help="a table of a paper, as angle/table4, a file of your own, as my_table.yaml, a folder with runs, or "
-        "the name of a run",
+        help="a table of a paper, as angle/table4, a file of your own, as my_table.yaml, a folder with runs, "
+        "or the name of a run",
     )
     add("--format", choices=list(FORMATS), help="else by the ending of FILE, else md")
     add("--seeds", metavar="1,2,3", help="of a paper's table: only these seeds; else all that have finished")

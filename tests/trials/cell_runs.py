@@ -13,7 +13,7 @@ from embedrun.table.preset import KEY
 
 
 @cache
-def compositions() -> Compositions:
+def compositions(config_dir: Path | None = None) -> Compositions:
     """One for all tests: it remembers what it has composed."""
     return Compositions()
 

@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from made_jobs import in_this_process
+
+from embedrun.launch import launcher
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -23,7 +26,8 @@ rows:
 
 
 @pytest.fixture
-def presets() -> Path:
+def presets(monkeypatch) -> Path:
+    monkeypatch.setattr(launcher, "run_in_child", in_this_process)
     folder = Path("own/loss")
     folder.mkdir(parents=True)
     (folder / "of_mine.yaml").write_text("terms:\n  cosent: {weight: 1.0, temperature: 0.1}\n")

@@ -41,7 +41,7 @@ def metrics(run: Path) -> dict[str, list[float]]:
 
 @pytest.mark.usefixtures("faq")
 def test_parts_train_by_their_own_losses_and_are_scored_and_logged_by_part(embedrun):
-    steps = ("training.max_steps=16", "training.evaluate_every=8", "evaluation=heldout")
+    steps = ("training.max_steps=16", "training.evaluate_every=16", "evaluation=heldout")
     weighted = "training.select_by={nli_dev/spearman: 1, toy_dev/spearman: 3}"
     assert (
         embedrun(
@@ -77,7 +77,7 @@ def test_parts_train_by_their_own_losses_and_are_scored_and_logged_by_part(embed
 
 
 @pytest.mark.usefixtures("faq")
-def test_a_mixture_that_is_killed_ends_as_one_that_was_not(tmp_path: Path):
+def test_a_mixture_that_is_killed_ends_as_one_that_was_not(embedrun):
     here = Path.cwd()
     commands = Commands(here)
     # Terms with weights of their own are of one part, and a step has batches of several.
@@ -87,16 +87,17 @@ def test_a_mixture_that_is_killed_ends_as_one_that_was_not(tmp_path: Path):
         "training.micro_batch_size=3",
         "evaluation=none",
     )
-    arguments = ("train", *options, "training.max_steps=24", "training.evaluate_every=4")
-    commands.done(*arguments, "hydra.run.dir=whole")
+    arguments = ("train", *options, "training.max_steps=16", "training.evaluate_every=2")
+    assert embedrun(*arguments, "hydra.run.dir=whole").code == 0
     running = commands.start(*arguments, "hydra.run.dir=killed")
     running.reach_checkpoint("killed")
     running.process.kill()
     running.end()
-    commands.done("resume", "killed")
+    assert embedrun("resume", "killed").code == 0
     assert same_run.differences(here / "killed", same_run.content(here / "whole")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 def test_subsets_of_a_data_set_are_no_parts(embedrun):
     short = ("dataset=stsb", "loss=cosent", *TINY, "training.max_steps=2", "evaluation=stsb")

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_jobs import in_this_process
 
 from embedrun.config.compose import Compositions, composed
 from embedrun.config.request import Request
 from embedrun.errors import ConfigError
+from embedrun.launch import launcher
 from embedrun.study import ablate
 from embedrun.table.cells import identity
 from embedrun.table.preset import load
@@ -64,7 +66,8 @@ def test_what_is_left_out_or_replaced_is_one_thing_each():
         ablate.changes(config, [], [])
 
 
-def test_a_recipe_and_its_variants_are_run_compared_and_not_run_again(embedrun):
+def test_a_recipe_and_its_variants_are_run_compared_and_not_run_again(embedrun, monkeypatch):
+    monkeypatch.setattr(launcher, "run_in_child", in_this_process)
     short = (
         "training.max_steps=4",
         "dataset.train_rows=64",

@@ -15,7 +15,6 @@ SLOW_BY_NATURE = (
     "tests/launch/test_sweep.py::test_jobs_are_processes_and_one_that_fails_ends_only_itself",
     "tests/chaos/test_each_change.py::test_a_short_run_that_is_killed_in_saves_and_between_them_ends_as_one_that_was_not",
     "tests/chaos/test_one_writer.py::test_fifty_processes_at_once_get_fifty_directories_and_one_gets_the_one_that_all_name",
-    "tests/study/test_ablate.py::test_a_recipe_and_its_variants_are_run_compared_and_not_run_again",
     "tests/test_cli.py::test_a_reader_that_leaves_is_no_failure_and_no_word",
     "tests/test_cli.py::test_help_answers_in_half_a_second",
     "tests/test_cli.py::test_nothing_that_only_shows_imports_torch",

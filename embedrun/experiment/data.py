@@ -253,42 +253,62 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     seed of the run nor on `training.data_fraction`, which draws from the others. Without `with_dev`, the dev
     split of a data set is left unread.
     """
-    config, fraction = plan.config, plan.config.training.data_fraction
     parts = each(plan.dataset, "train")
     every = {part: named(dataset.read("train", store), part) for part, dataset in parts.items()}
-    held = {part: hold_out(every[part], _split_seed(config, part)) for part in plan.held}
-    train = {
-        part: getattr(parts[part], "trained", lambda rows: rows)(
-            held[part].train if part in held else rows
-        ).drawn(fraction, config.seed)
-        for part, rows in every.items()
-    }
-    dev, chosen = {}, []
-    if plan.dev is not None and with_dev:
-        read = {part: with_roles(dataset, "dev", store) for part, dataset in each(plan.dev, "dev").items()}
-        dev = {part: named(rows, part) for part, rows in read.items()}
-        chosen = [f"{rows.name} dev" for rows in dev.values()]
-    remarks = (
-        getattr(dataset, "remark", lambda store: "")(store)
-        for part, dataset in parts.items()
-        if part in dev or (plan.dev is not None and not part)
-    )
-    columns = (getattr(dataset, "said", "") for dataset in parts.values())
-    said = [remark for remark in (*columns, *remarks) if remark]
-    for part, of_part in held.items():
-        what = f"{of_part.rows:,} of {len(every[part]):,} training rows" + (f" of {part}" if part else "")
-        if of_part.dev is not None:
-            dev[part] = replace(named(of_part.dev, part), roles=roles_of(parts[part]))
-            chosen.append(f"{what}, held out")
-            said.append(_held_out_notice(what, part, data_sets(config.dataset)[part]))
+    held = {part: hold_out(every[part], _split_seed(plan.config, part)) for part in plan.held}
+    train = {part: _trained(plan, parts[part], held.get(part, rows)) for part, rows in every.items()}
     sizes = {part: len(rows) for part, rows in train.items()}
     if list(plan.losses) == [""]:
         train = {"": joined(train)}
+    dev = _dev_of_splits(plan, store) if with_dev else {}
+    said = [*_remarks(plan, store, dev), *_notices(plan, every, held)]
+    dev |= {
+        part: replace(named(of_part.dev, part), roles=roles_of(parts[part]))
+        for part, of_part in held.items()
+        if of_part.dev is not None
+    }
     if not dev and (plan.dev is None or with_dev):
-        said += _no_dev_rows(plan, held)
-        return Divided(every, train, None, LAST, said, sizes)
+        return Divided(every, train, None, LAST, [*said, *_no_dev_rows(plan, held)], sizes)
     rows = joined({part: dev[part] for part in [*every, ""] if part in dev}) if dev else None
+    chosen = [_held_out(part, every, held) if part in held else f"{dev[part].name} dev" for part in dev]
     return Divided(every, train, rows, ", ".join(chosen) or expected(plan), said, sizes)
+
+
+def _trained(plan: TrainPlan, dataset: DataSet, read: Rows | Held) -> Rows:
+    """The rows of a part that are trained on, without those held out."""
+    rows = read.train if isinstance(read, Held) else read
+    rows = getattr(dataset, "trained", lambda every: every)(rows)  # of lists, as each epoch draws them
+    return rows.drawn(plan.config.training.data_fraction, plan.config.seed)
+
+
+def _dev_of_splits(plan: TrainPlan, store: Store) -> dict[str, Rows]:
+    """The dev splits of the parts that have one."""
+    data_sets = {} if plan.dev is None else each(plan.dev, "dev")
+    return {part: named(with_roles(dataset, "dev", store), part) for part, dataset in data_sets.items()}
+
+
+def _remarks(plan: TrainPlan, store: Store, dev: Mapping[str, Rows]) -> list[str]:
+    """What a person has to know of the columns that are read, and of dev rows."""
+    parts = each(plan.dataset, "train")
+    said = [getattr(dataset, "said", "") for dataset in parts.values()]
+    for part, dataset in parts.items():
+        if part in dev or (plan.dev is not None and not part):
+            said.append(getattr(dataset, "remark", lambda store: "")(store))
+    return [text for text in said if text]
+
+
+def _held_out(part: str, every: Mapping[str, Rows], held: Mapping[str, Held]) -> str:
+    of_part = f" of {part}" if part else ""
+    return f"{held[part].rows:,} of {len(every[part]):,} training rows{of_part}, held out"
+
+
+def _notices(plan: TrainPlan, every: Mapping[str, Rows], held: Mapping[str, Held]) -> list[str]:
+    options = data_sets(plan.config.dataset)
+    return [
+        _held_out_notice(_held_out(part, every, held).removesuffix(", held out"), part, options[part])
+        for part, of_part in held.items()
+        if of_part.dev is not None
+    ]
 
 
 def _split_seed(config: TrainConfig, part: str) -> int:

@@ -39,14 +39,32 @@ def recognised(path: Path | None, required: Sequence[str], optional: Sequence[st
     Raises:
         ValueError: if two columns fit one name, or one may mean two things.
     """
-    try:
-        names = [] if path is None or not path.is_file() else header(path)
-    except DataError:
-        return None  # reading says it
+    names = _header(path)
     if not names:
         return None
+    columns = _matched(path, names, [*required, *optional])
+    if any(name not in columns for name in required):
+        return None
+    if "score" in optional and "score" not in columns and _EITHER in names:
+        raise ValueError(_ambiguous(path, {ours: columns[ours] for ours in required}))
+    if all(ours == name for ours, name in columns.items()) and len(columns) == len([*required, *optional]):
+        return NamedColumns(columns)
+    unread = [name for name in names if name not in columns.values()]
+    said = f"columns of {path}: {', '.join(f'{ours}={name}' for ours, name in columns.items())}"
+    return NamedColumns(columns, said + (f"; not read: {', '.join(unread)}" if unread else ""))
+
+
+def _header(path: Path | None) -> list[str]:
+    try:
+        return [] if path is None or not path.is_file() else header(path)
+    except DataError:
+        return []  # reading says it
+
+
+def _matched(path: Path | None, names: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+    """The file's name of each wanted column that it has."""
     columns: dict[str, str] = {}
-    for ours in [*required, *optional]:
+    for ours in wanted:
         fits = [ours] if ours in names else [name for name in NAMES[ours] if name in names]
         if len(fits) > 1:
             raise ValueError(
@@ -54,17 +72,13 @@ def recognised(path: Path | None, required: Sequence[str], optional: Sequence[st
                 f"columns={{{ours}: {fits[0]}, ...}}"
             )
         columns |= {ours: fits[0]} if fits else {}
-    if any(name not in columns for name in required):
-        return None
-    if "score" in optional and "score" not in columns and _EITHER in names:
-        texts = ", ".join(f"{ours}: {columns[ours]}" for ours in required)
-        raise ValueError(
-            f"columns: {_EITHER} of {path} may be a score, higher for more similar, or an NLI label (0 "
-            f"entailment, 1 neutral, 2 contradiction); say which: columns={{{texts}, score: {_EITHER}}} or "
-            f"columns={{{texts}, label: {_EITHER}}}"
-        )
-    if all(ours == name for ours, name in columns.items()) and len(columns) == len([*required, *optional]):
-        return NamedColumns(columns)
-    unread = [name for name in names if name not in columns.values()]
-    said = f"columns of {path}: {', '.join(f'{ours}={name}' for ours, name in columns.items())}"
-    return NamedColumns(columns, said + (f"; not read: {', '.join(unread)}" if unread else ""))
+    return columns
+
+
+def _ambiguous(path: Path | None, columns: Mapping[str, str]) -> str:
+    texts = ", ".join(f"{ours}: {name}" for ours, name in columns.items())
+    return (
+        f"columns: {_EITHER} of {path} may be a score, higher for more similar, or an NLI label (0 entailment, "
+        f"1 neutral, 2 contradiction); say which: columns={{{texts}, score: {_EITHER}}} or columns={{{texts}, "
+        f"label: {_EITHER}}}"
+    )

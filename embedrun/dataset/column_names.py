@@ -77,8 +77,8 @@ def _matched(path: Path | None, names: Sequence[str], wanted: Sequence[str]) -> 
 
 def _ambiguous(path: Path | None, columns: Mapping[str, str]) -> str:
     texts = ", ".join(f"{ours}: {name}" for ours, name in columns.items())
+    either = " or ".join(f"columns={{{texts}, {meaning}: {_EITHER}}}" for meaning in ("score", "label"))
     return (
-        f"columns: {_EITHER} of {path} may be a score, higher for more similar, or an NLI label (0 entailment, "
-        f"1 neutral, 2 contradiction); say which: columns={{{texts}, score: {_EITHER}}} or columns={{{texts}, "
-        f"label: {_EITHER}}}"
+        f"columns: {_EITHER} of {path} may be a score, higher for more similar, or an NLI label (0 "
+        f"entailment, 1 neutral, 2 contradiction); say which: {either}"
     )

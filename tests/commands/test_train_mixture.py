@@ -76,6 +76,7 @@ def test_parts_train_by_their_own_losses_and_are_scored_and_logged_by_part(embed
     assert "loss of faq" in (run / "report.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("faq")
 def test_a_mixture_that_is_killed_ends_as_one_that_was_not(embedrun):
     here = Path.cwd()

@@ -10,7 +10,6 @@ SLOW_BY_NATURE = (
     "tests/commands/test_current_folder.py::test_every_process_that_a_command_starts_leaves_out_the_current_folder",
     "tests/commands/test_own_table.py::test_a_file_is_reproduced_and_tabled_with_presets_of_its_own",
     "tests/commands/test_resume_training.py::test_a_directory_in_use_is_refused_and_no_byte_changes",
-    "tests/commands/test_train_mixture.py::test_a_mixture_that_is_killed_ends_as_one_that_was_not",
     "tests/commands/test_train_tracked.py::test_trackers_that_hang_change_no_byte_of_a_run",
     "tests/launch/test_sweep.py::test_jobs_are_processes_and_one_that_fails_ends_only_itself",
     "tests/chaos/test_each_change.py::test_a_short_run_that_is_killed_in_saves_and_between_them_ends_as_one_that_was_not",

@@ -28,6 +28,7 @@ GROUPS = {
         "report": "the page of a run, or of all runs below a folder: scores and curves in one HTML file",
         "table": "finished runs beside a paper's printed numbers, or a table of the runs below folders",
         "reproduce": "run the rows of a table, a paper's or your own, that are not done yet, then print it",
+        "claims": "decide claims that were sealed before the first run, or plan how many seeds they take",
         "ablate": "train a recipe and variants without one thing each, and say what each is worth",
     },
     "data": {

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +28,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import yaml
 
-from embedrun.config.compose import Compositions
 from embedrun.dataset.nli import Nli
 from embedrun.dataset.published import Stsb
 from embedrun.evaluation.intervals import spearman_draws
@@ -41,7 +40,8 @@ from embedrun.plot import save, subplots
 from embedrun.rows import Rows
 from embedrun.runs import listing
 from embedrun.store import Store
-from embedrun.study.claims import Claim, Decision, Scored, decide, estimate
+from embedrun.study import registration
+from embedrun.study.claims import Decision, Scored, estimate
 from embedrun.table.cells import Cells, Runs, Slot, measured
 from embedrun.table.preset import load
 from embedrun.training.order import Order
@@ -428,41 +428,16 @@ def preset_rate(row: str) -> float:
     return float(given[-1]) if given else SHARED_RATE
 
 
-def groups_of_claims() -> list[tuple[str, list[Claim]]]:
-    """The claims by the title of their group; a row of a claim stands with the pairs that it is scored on."""
-    return [
-        (TITLES.get(str(group["title"]), str(group["title"])), [_claim(one) for one in group["claims"]])
-        for group in yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
-    ]
-
-
-def _claim(one: Mapping[str, Any]) -> Claim:
-    which = "strict" if one.get("strict") else "clean"
-    return Claim(one["name"], f"{one['better']}|{which}", f"{one['worse']}|{which}")
-
-
 def decisions(found: Found) -> list[tuple[str, list[Decision]]]:
-    """What became of the claims whose rows are there, decided together."""
-    groups, runs = groups_of_claims(), {}
-    for side in {side for _, own in groups for one in own for side in (one.better, one.worse)}:
-        row, _, which = side.rpartition("|")
-        scored = [one for one in compared(found, row) if which in one]
-        draws = {one["seed"]: np.array(one[f"{which} draws"]) for one in scored}  # (draws,) each
-        runs[side] = {one["seed"]: Scored(one[which], draws[one["seed"]], read_order(row)) for one in scored}
-    there = [
-        (title, [one for one in own if runs.get(one.better) and runs.get(one.worse)]) for title, own in groups
-    ]
-    made = iter(decide([one for _, own in there for one in own], runs))
-    return [(title, [next(made) for _ in own]) for title, own in there if own]
-
-
-@cache
-def read_order(row: str) -> str:
-    """What fixes, with the seed, the rows that a run reads and their order; masking leaves both alone."""
-    slot = compared_slot(row)
-    config = Compositions().config(slot.cell.command, slot.overrides[:-1])  # without the seed, kept
-    dataset, training = dict(config["dataset"], masking=None), config["training"]
-    return json.dumps([dataset, training["batch_size"], training["max_steps"], training["batching"]])
+    """What became of the claims whose rows are there, decided together, by the title of their group."""
+    file = registration.read(str(CLAIMS))
+    runs = file.runs_of_files([one for row in found for one in compared(found, row)])
+    both = zip(file.claims, file.stated, strict=True)
+    there = [one for one, claim in both if runs[claim.better] and runs[claim.worse]]
+    groups: dict[str, list[Decision]] = {}
+    for one, decision in zip(there, replace(file, claims=there).decide(runs), strict=True):
+        groups.setdefault(TITLES.get(one.group, one.group), []).append(decision)
+    return [*groups.items()]
 
 
 _HEAD = ("lr", "texts", "rows", "tokens", "steps", "minutes", "MiB", "STS-7", "not shared", "last checkpoint")
@@ -559,13 +534,9 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _decided(one: Decision) -> str:
-    estimate, (low, high) = one.estimate, one.estimate.interval(one.level)
     each = ", ".join(f"{value:+.2f}" for value in one.each.values()) or "not paired"
-    verdict = NOT_TESTED.get(one.claim.name, one.verdict)
-    if verdict == "undecided":
-        verdict += f"; {estimate.smallest(one.level):.2f} could have been shown"
-    ends = f"{low:+.2f} to {high:+.2f}"
-    return _line(one.claim.name, each, f"{estimate.mean:+.2f}", ends, f"{estimate.p:.2g}", verdict)
+    *numbers, verdict = one.cells()
+    return _line(one.claim.name, each, *numbers, NOT_TESTED.get(one.claim.name, verdict))
 
 
 BEGIN = "<!-- from here on made by scripts/study of docs/results/objectives -->"

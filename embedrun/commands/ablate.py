@@ -109,12 +109,8 @@ def _show(
         decision, difference = worth.decision, worth.decision.estimate
         low, high = difference.interval(decision.level)
         bars[worth.label] = difference.mean, (low, high)
-        verdict = str(decision.verdict)
-        if decision.verdict == "undecided":
-            verdict += f"; {difference.smallest(decision.level):.2f} could have been shown"
         spread = spread_text(key, worth.spread and worth.spread.mean, worth.spread and worth.spread.sd)
-        ends = f"{low:+.2f} to {high:+.2f}"
-        cells.append([worth.label, spread, f"{difference.mean:+.2f}", ends, f"{difference.p:.2g}", verdict])
+        cells.append([worth.label, spread, *decision.cells()])
     print(clean(fitted(cells, room(), right=(1, 2, 4))))
     path = Path("outputs", "tables", f"ablate_{name}.png")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,27 +1,19 @@
 """A recipe with one thing left out or replaced at a time: its runs, and what each thing is worth."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from embedrun.config import nearest
 from embedrun.errors import ConfigError
-from embedrun.evaluation.intervals import spearman_draws
 from embedrun.evaluation.seeds import Spread
 from embedrun.files import Plain
-from embedrun.report.diff import Predictions, files, place, score_key
-from embedrun.runs.reading import RunFiles
-from embedrun.study.claims import Claim, Decision, Runs, Scored, decide
+from embedrun.study.claims import Claim, Decision, Runs, decide
+from embedrun.study.drawn import scored
 from embedrun.table.cells import Measured
 from embedrun.table.preset import Cell, Column, Row, Table
 
 FULL = "the full recipe"
 _TERMS = "loss.terms"
-_DRAWS = 1000  # resamples of the test rows
-# What decides which rows are trained on in which order, besides the seed: runs that agree in it are paired.
-_ORDER = ("batch_size", "accumulate", "batching", "batch_tokens", "distinct_texts", "data_fraction")
 
 
 def changes(config: Plain, drops: Sequence[str], sets: Sequence[str]) -> dict[str, str]:
@@ -84,33 +76,14 @@ def worths(runs: Mapping[str, Mapping[int, Measured]], key: str) -> list[Worth]:
     :func:`~embedrun.study.claims.decide` over seeds and resampled rows together, with Holm's correction over
     all changes.
     """
-    scored: Runs = {
-        label: {seed: _scored(run, key) for seed, run in by_seed.items()} for label, by_seed in runs.items()
+    drawn: Runs = {
+        label: {seed: scored(run.path, key) for seed, run in by_seed.items()}
+        for label, by_seed in runs.items()
     }
     labels = [label for label in runs if label != FULL]
-    decisions = decide([Claim(label, FULL, label) for label in labels], scored)
+    decisions = decide([Claim(label, FULL, label) for label in labels], drawn)
     every = [
-        Worth(label, Spread.of([run.score for run in scored[label].values()]), decision)
+        Worth(label, Spread.of([run.score for run in drawn[label].values()]), decision)
         for label, decision in zip(labels, decisions, strict=True)
     ]
     return sorted(every, key=lambda worth: -worth.decision.estimate.mean)
-
-
-def _scored(run: Measured, key: str) -> Scored:
-    """The score of a run with its resamples; of an average those of all its sets, each drawn by itself."""
-    config = RunFiles(run.path).config
-    decides = [config["dataset"], *(config["training"].get(name) for name in _ORDER)]
-    of_keys = {score_key(name, run.scores): path for name, path in files(run.path).items()}
-    task, _, metric = key.rpartition("/")
-    wanted = (
-        [key] if key in of_keys else [name for name in of_keys if name.startswith(task.rpartition("/")[0])]
-    )
-    drawn = []
-    for number, name in enumerate(sorted(wanted, key=place)):
-        predictions = Predictions.read(of_keys[name])
-        if predictions.kind != "correlation" or predictions.gold is None or metric != "spearman":
-            raise ConfigError(f"embedrun ablate: {key} is no Spearman correlation; choose another evaluation")
-        drawn.append(spearman_draws(predictions.predicted, predictions.gold, draws=_DRAWS, seed=number))
-    if not drawn:
-        raise ConfigError(f"embedrun ablate: {run.path} has no predictions of {key}")
-    return Scored(run.scores[key], 100 * np.mean(drawn, axis=0), json.dumps(decides, sort_keys=True))

@@ -29,12 +29,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import nctdtrinc, ndtri, stdtr, stdtrit
+from scipy.special import nctdtr, nctdtrinc, ndtri, stdtr, stdtrit
 
 ALPHA = 0.05  # of all claims together
 POWER = 0.8  # how often a difference that could have been shown is shown
 LEAST = 0.3  # points that a difference must have to be worth a word
 Verdict = Literal["yes", "no", "undecided"]
+Correction = Literal["holm", "bonferroni", "none"]
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,14 @@ class Estimate:
         half = self.error * self._critical(level)
         return self.mean - half, self.mean + half
 
-    def smallest(self, level: float) -> float:
-        """The true difference that is told from 0, and is at least `LEAST`, with probability `POWER` each."""
+    def smallest(self, level: float, least: float = LEAST) -> float:
+        """The true difference that is told from 0, and is at least `least`, with probability `POWER` each."""
         noncentrality = nctdtrinc(self.freedom, 1 - POWER, self._critical(level))
-        return float(max(self.error * noncentrality, LEAST + self.error * ndtri(POWER)))
+        return float(max(self.error * noncentrality, least + self.error * ndtri(POWER)))
+
+    def power(self, difference: float, level: float) -> float:
+        """How often this true difference is told from 0, in its own direction: the noncentral t's tail."""
+        return float(1 - nctdtr(self.freedom, abs(difference) / self.error, self._critical(level)))
 
     def _critical(self, level: float) -> float:
         return float(stdtrit(min(self.freedom, self.most), 1 - level / 2))
@@ -96,7 +101,7 @@ class Decision:
     Args:
         each: the difference of each pair of runs, by seed, in points; empty where runs are not paired.
         level: at which it was tested, and at which its interval is to be read.
-        verdict: yes or no if that leaves out 0 and the difference is at least `LEAST`; else undecided.
+        verdict: yes or no if that leaves out 0 and the difference is large enough to matter; else undecided.
     """
 
     claim: Claim
@@ -105,34 +110,62 @@ class Decision:
     level: float
     verdict: Verdict
 
+    def cells(self, least: float = LEAST) -> list[str]:
+        """The difference, its interval, p and the verdict, as they are shown; what could have been shown."""
+        low, high = self.estimate.interval(self.level)
+        verdict = str(self.verdict)
+        if self.verdict == "undecided":
+            verdict += f"; {self.estimate.smallest(self.level, least):.2f} could have been shown"
+        return [f"{self.estimate.mean:+.2f}", f"{low:+.2f} to {high:+.2f}", f"{self.estimate.p:.2g}", verdict]
 
-def decide(claims: Sequence[Claim], runs: Runs) -> list[Decision]:
-    """Decide all claims of a study together, in their order; draws are of the same resamples, in order."""
+
+def decide(
+    claims: Sequence[Claim],
+    runs: Runs,
+    *,
+    alpha: float = ALPHA,
+    least: float = LEAST,
+    correction: Correction = "holm",
+) -> list[Decision]:
+    """Decide all claims of a study together, in their order; draws are of the same resamples, in order.
+
+    `alpha` is of all claims together, or with the correction `none` of each; `least` is the difference that
+    matters.
+    """
     differences = [_difference(claim, runs) for claim in claims]
     decisions: dict[int, Decision] = {}
+    each = alpha / (len(claims) if correction == "bonferroni" else 1)  # where the order is nothing to a claim
     level, rejecting = 0.0, True
     for place, number in enumerate(np.argsort([estimate.p for _, estimate in differences], kind="stable")):
         by_seed, estimate = differences[number]
-        level = ALPHA / (len(claims) - place) if rejecting else level
+        if correction == "holm":
+            level = alpha / (len(claims) - place) if rejecting else level
+        else:
+            level, rejecting = each, True
         low, high = estimate.interval(level)
         rejecting = rejecting and (low > 0 or high < 0)
-        decided = rejecting and abs(estimate.mean) >= LEAST
+        decided = rejecting and abs(estimate.mean) >= least
         verdict: Verdict = "undecided" if not decided else "yes" if low > 0 else "no"
         decisions[int(number)] = Decision(claims[number], by_seed, estimate, level, verdict)
     return [decisions[number] for number in range(len(claims))]
 
 
 def _difference(claim: Claim, runs: Runs) -> tuple[dict[int, float], Estimate]:
-    better, worse = runs.get(claim.better, {}), runs.get(claim.worse, {})
-    sides = [list(better.values()), list(worse.values())]
-    by_seed: dict[int, float] = {}
-    if len({run.order for side in sides for run in side}) == 1:
-        seeds = sorted(better.keys() & worse.keys())
-        by_seed = {seed: better[seed].score - worse[seed].score for seed in seeds}
-        sides = [[Scored(by_seed[seed], better[seed].draws - worse[seed].draws) for seed in seeds]]
+    by_seed, sides = sides_of(claim, runs)
     if min(map(len, sides)) < 2:
         raise ValueError(f"claim {claim.name!r}: {claim.better!r} and {claim.worse!r} need two seeds each")
     return by_seed, estimate(*sides)
+
+
+def sides_of(claim: Claim, runs: Runs) -> tuple[dict[int, float], list[list[Scored]]]:
+    """The difference of each pair by seed, and the pairs as one side; without pairs none, and two sides."""
+    better, worse = runs.get(claim.better, {}), runs.get(claim.worse, {})
+    sides = [list(better.values()), list(worse.values())]
+    if len({run.order for side in sides for run in side}) != 1:
+        return {}, sides
+    seeds = sorted(better.keys() & worse.keys())
+    by_seed = {seed: better[seed].score - worse[seed].score for seed in seeds}
+    return by_seed, [[Scored(by_seed[seed], better[seed].draws - worse[seed].draws) for seed in seeds]]
 
 
 def estimate(*sides: Sequence[Scored]) -> Estimate:

@@ -218,12 +218,20 @@ FILE = (".yaml", ".yml")  # what the name of a user's own table ends in
 
 def load(name: str, conf: Path | None = None) -> Table:
     """The table of a name of `names`, or of a file; ConfigError if there is none, or with its faults."""
+    path = table_file(name, conf)
     if name.endswith(FILE):
-        if not expanded(name).is_file():
+        if not path.is_file():
             raise ConfigError(f"{name}: no such file; a word that ends in .yaml is a table of your own")
-        return read(expanded(name), name)
-    _refuse_unknown("table: no table", name, names(conf))
-    return read((conf or presets.folder()) / "table" / f"{name}.yaml", name)
+    else:
+        _refuse_unknown("table: no table", name, names(conf))
+    return read(path, name)
+
+
+def table_file(name: str, conf: Path | None = None) -> Path:
+    """Where a table of this name is, if there is one."""
+    if name.endswith(FILE):
+        return expanded(name)
+    return (conf or presets.folder()) / "table" / f"{name}.yaml"
 
 
 def _refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
@@ -235,7 +243,7 @@ def _refuse_unknown(what: str, name: str, known: Iterable[str]) -> None:
 def read(path: Path, name: str) -> Table:
     """The table of a file; ConfigError with every fault."""
     where = name if name.endswith(FILE) else f"table/{name}.yaml"
-    file = _checked(_Table, path, where, name)
+    file = checked(_Table, path, where, name)
     columns = {
         heading: Column(heading, what) if isinstance(what, str) else replace(what, heading=heading)
         for heading, what in file.columns.items()
@@ -268,7 +276,8 @@ def _faults(file: _Table, columns: Mapping[str, Column]) -> list[str]:
     return faults + [f"rows: {count} rows are {name!r}" for name, count in ids.items() if count > 1]
 
 
-def _checked(schema: type[_Schema], path: Path, where: str, name: str) -> _Schema:
+def checked(schema: type[_Schema], path: Path, where: str, name: str) -> _Schema:
+    """A file as a dataclass that has a `name`; ConfigError with every fault, each begun by `where`."""
     try:
         data = read_yaml(path)
     except (OSError, ValueError) as fault:
@@ -329,7 +338,7 @@ def load_scale(name: str, conf: Path | None = None) -> Scale:
     """The reduced setting of a name of `scales`; ConfigError as `load`."""
     _refuse_unknown("--scale: no reduced setting", name, scales(conf))
     where = f"scale/{name}.yaml"
-    return _checked(Scale, (conf or presets.folder()) / where, where, name)
+    return checked(Scale, (conf or presets.folder()) / where, where, name)
 
 
 def changes(override: str) -> bool:

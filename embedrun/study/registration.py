@@ -1,0 +1,227 @@
+"""A file of claims: what it says, the seal that it had before the first run, and what its runs decide.
+
+```yaml
+table: my_table.yaml                 # beside this file, or one of the papers', as angle/table4
+statistic: Test                      # heading of the column whose mean differences are decided
+least: 0.3                           # the smallest difference that matters, in points
+alpha: 0.05                          # of all claims together
+correction: holm                     # or bonferroni, none
+claims:
+  - name: AnglE over CoSENT
+    better: AnglE                    # rows by id: group/label, or the label where there is no group
+    worse: CoSENT
+  - {name: the same on dev, better: AnglE, worse: CoSENT, statistic: Dev, group: On dev}
+```
+
+Instead of run directories, `evidence: DIR` names a folder of JSON files, one a run: its `rows`, its `seed`,
+and for each statistic the score and `"<statistic> draws"`, the score of each resample of the test rows.
+"""
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedrun import __version__
+from embedrun.config.check import nearest
+from embedrun.config.compose import Compositions
+from embedrun.config.options import option
+from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain, as_written, expanded, publish, read_json, sha256, to_json
+from embedrun.study.claims import ALPHA, LEAST, Claim, Correction, Decision, Runs, Scored, decide, sides_of
+from embedrun.study.drawn import evidence, order_of
+from embedrun.table.cells import Slot
+from embedrun.table.preset import FILE, Table, checked, load, table_file
+
+
+@dataclass
+class Stated:
+    """One claim of the file; without a `statistic`, that of the file."""
+
+    name: str
+    better: str
+    worse: str
+    statistic: str = ""
+    group: str = ""
+
+    def claim(self, statistic: str) -> Claim:
+        """The claim between the sides that `Registration.runs` names."""
+        own = self.statistic or statistic
+        return Claim(self.name, f"{self.better}|{own}", f"{self.worse}|{own}")
+
+
+@dataclass(kw_only=True)
+class _File:
+    name: str
+    table: str
+    statistic: str
+    claims: list[Stated]
+    least: float = option(LEAST, unit="points", at_least=0)
+    alpha: float = option(ALPHA, unit="", above=0, below=1)
+    correction: Correction = "holm"
+    evidence: str | None = None
+
+
+@dataclass(kw_only=True)
+class Registration(_File):
+    """A file of claims, checked; `name` is its path, `of` is the table."""
+
+    of: Table
+
+    @property
+    def path(self) -> Path:
+        """Of the file."""
+        return expanded(self.name)
+
+    @property
+    def seal(self) -> Path:
+        """Where its seal is."""
+        return self.path.with_suffix(".seal.json")
+
+    @property
+    def stated(self) -> list[Claim]:
+        """The claims, in their order."""
+        return [one.claim(self.statistic) for one in self.claims]
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows that a claim names, in the order of the table."""
+        named = {row for one in self.claims for row in (one.better, one.worse)}
+        return [row.id for row in self.of.rows if row.id in named]
+
+    @property
+    def _sides(self) -> list[tuple[str, str]]:
+        """The row and the statistic of each side of a claim, each once."""
+        both = [
+            (row, one.statistic or self.statistic) for one in self.claims for row in (one.better, one.worse)
+        ]
+        return list(dict.fromkeys(both))
+
+    def runs(self, slots: Sequence[Slot]) -> Runs:
+        """By side of a claim and seed, the scores: of the runs of slots, or of the files of `evidence`."""
+        if self.evidence is not None:
+            return self.runs_of_files(_published(self.path.parent / self.evidence))
+        return {
+            f"{row}|{statistic}": evidence(self.of, row, statistic, slots) for row, statistic in self._sides
+        }
+
+    def runs_of_files(self, published: Sequence[Plain]) -> Runs:
+        """The same of what the files of `evidence` have."""
+        cells = {row.id: row.cells[0] for row in self.of.rows}
+        found: dict[str, dict[int, Scored]] = {}
+        for row, statistic in self._sides:
+            order = order_of(Compositions().config(cells[row].command, cells[row].overrides))
+            own = [one for one in published if row in one["rows"] and statistic in one]
+            drawn = [np.array(one[f"{statistic} draws"]) for one in own]  # (draws,) each
+            found[f"{row}|{statistic}"] = {
+                one["seed"]: Scored(one[statistic], draws, order)
+                for one, draws in zip(own, drawn, strict=True)
+            }
+        return found
+
+    def decide(self, runs: Runs) -> list[Decision]:
+        """What became of the claims; DataError where a side has fewer than two seeds."""
+        lacking = [
+            f"{self.name}: {one.name}: {one.better!r} and {one.worse!r} need two finished seeds each"
+            for one, claim in zip(self.claims, self.stated, strict=True)
+            if min(map(len, sides_of(claim, runs)[1])) < 2
+        ]
+        if lacking:
+            raise DataError([*lacking, f"to train them: embedrun reproduce {self.table}"])
+        options: dict[str, Any] = {"alpha": self.alpha, "least": self.least}
+        return decide(self.stated, runs, correction=self.correction, **options)
+
+    @property
+    def strictest(self) -> float:
+        """The level of the claim with the smallest p-value, which a plan is made for."""
+        return self.alpha if self.correction == "none" else self.alpha / len(self.claims)
+
+    def marks(self) -> dict[str, str]:
+        """What a seal holds: hashes of the file and of its table."""
+        return {"claims": sha256(self.path), "table": sha256(table_file(self.of.name))}
+
+    def make_seal(self, slots: Sequence[Slot]) -> Plain:
+        """Write the seal; ConfigError where there is one, or a run of its rows has begun."""
+        if self.seal.exists():
+            told = "a seal is never renewed: state other claims in another file"
+            raise ConfigError(f"{self.seal} exists; {told}")
+        began = [slot for slot in slots if slot.row.id in self.rows and _begun(slot)]
+        if began or self.evidence is not None:
+            where = f"{began[0].row.id}, seed {began[0].seed}" if began else f"in {self.evidence}"
+            raise ConfigError(f"{self.name}: --seal comes before the first run; there is one: {where}")
+        sealed = {**self.marks(), "sealed": datetime.now(UTC).isoformat(timespec="seconds")}
+        made = {"schema": 1, **sealed, "commit": _commit(self.path.parent), "embedrun": __version__}
+        publish(self.seal, (to_json(made) + "\n").encode())
+        return made
+
+    def standing(self) -> str:
+        """Whether it is sealed, and is what was sealed, in a sentence."""
+        if not self.seal.is_file():
+            return "not sealed: nothing shows that the claims are older than the runs"
+        with as_written(self.seal, "a seal of embedrun claims --seal", "restore it"):
+            found = read_json(self.seal)
+            when = f"{found['sealed']}, commit {found['commit'] or 'unknown'}"
+            changed = [what for what, mark in self.marks().items() if found[what] != mark]
+        if changed:
+            return f"sealed {when}; changed since then: the file of the {' and the '.join(changed)}"
+        return f"sealed {when}; unchanged"
+
+
+def _begun(slot: Slot) -> bool:
+    return any(run is not None for run in (slot.run, slot.unfinished, slot.passed_over))
+
+
+def _commit(folder: Path) -> str | None:
+    """The commit of the repository that a folder is in; None outside of one."""
+    try:
+        words = ("git", "-C", str(folder.resolve()), "rev-parse", "HEAD")
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _published(folder: Path) -> list[Plain]:
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        with as_written(path, "rows, seed, scores and draws of one run", "restore it"):
+            found.append(read_json(path))
+    if not found:
+        raise DataError(f"{folder}: no JSON file of a run; evidence: names a folder")
+    return found
+
+
+def read(path: str) -> Registration:
+    """The claims of a file; ConfigError with every fault."""
+    file = checked(_File, expanded(path), path, path)
+    own = expanded(path).parent / file.table
+    table = str(own) if file.table.endswith(FILE) and own.is_file() else file.table
+    of = load(table)
+    ids, headings = [row.id for row in of.rows], [column.heading for column in of.columns]
+    faults = [f"statistic: no column {file.statistic!r}"] if _unknown(file.statistic, headings, file) else []
+    for place, one in enumerate(file.claims):
+        where = f"claims[{place}]"
+        for side in (one.better, one.worse):
+            if side not in ids:
+                faults.append(
+                    f"{where}: no row {side!r}{nearest(side, ids)} (rows of {table}: {', '.join(ids)})"
+                )
+        if one.better == one.worse:
+            faults.append(f"{where}: {one.better!r} on both sides")
+        if one.statistic and _unknown(one.statistic, headings, file):
+            faults.append(f"{where}: no column {one.statistic!r}{nearest(one.statistic, headings)}")
+    names = [(one.group, one.name) for one in file.claims]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    faults += [f"claims: {names.count(name)} are {name[1]!r}" for name in twice]
+    if not file.claims:
+        faults.append("claims: none is stated")
+    if faults:
+        raise ConfigError([f"{path}: {fault}" for fault in faults])
+    return Registration(**{**vars(file), "table": table, "of": of})
+
+
+def _unknown(statistic: str, headings: Sequence[str], file: _File) -> bool:
+    return file.evidence is None and statistic not in headings

@@ -1,0 +1,101 @@
+"""Claims from the file to the verdict: planned, sealed before the first run, decided after the last."""
+
+import json
+from pathlib import Path
+
+import pytest
+from made_jobs import in_this_process
+
+from embedrun.launch import launcher
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+TABLE = """\
+title: Losses on toy pairs
+seeds: [1, 2, 3]
+shared:
+  train: [+experiment=quickstart, training.max_steps=4, dataset.train_rows=64, dataset.test_rows=60]
+columns:
+  Test: toy_test/spearman
+  Dev: toy_dev/spearman
+  Gap: {difference: [Dev, Test]}
+rows:
+  - {label: AnglE, overrides: [name=mine_angle]}
+  - {label: slow, overrides: [training.lr=1e-6, name=mine_slow]}
+"""
+CLAIMS = """\
+table: mine.yaml
+statistic: Test
+least: 0.5
+claims:
+  - {name: a high lr is better, better: AnglE, worse: slow}
+  - {name: it closes the gap, better: slow, worse: AnglE, statistic: Gap}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _files(monkeypatch) -> None:
+    monkeypatch.setattr(launcher, "run_in_child", in_this_process)
+    Path("mine.yaml").write_text(TABLE)
+    Path("claims.yaml").write_text(CLAIMS)
+
+
+def scores(name: str) -> dict[int, dict[str, float]]:
+    found = {}
+    for path in Path("outputs", name).rglob("results.json"):
+        seed = int(path.with_name("config.yaml").read_text().split("\nseed: ")[1].split()[0])
+        found[seed] = json.loads(path.read_text())["scores"]
+    return found
+
+
+def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):
+    assert "needs two" not in embedrun("claims", "claims.yaml", "--plan", "--sd", "0.5").err
+    ended = embedrun("claims", "claims.yaml", "--seal")
+    assert ended.code == 0, ended.err
+    seal = json.loads(Path("claims.seal.json").read_text())
+    assert {"claims", "table", "sealed", "commit"} <= seal.keys()
+    lacking = embedrun("claims", "claims.yaml")
+    assert lacking.code == 3
+    assert "'AnglE' and 'slow' need two finished seeds each" in lacking.err
+    assert embedrun("reproduce", "mine.yaml").code == 0
+    ended = embedrun("claims", "claims.yaml")
+    assert f"sealed {seal['sealed']}" in ended.err
+    assert "unchanged" in ended.err
+    high, low = scores("mine_angle"), scores("mine_slow")
+    each = [high[seed]["toy_test/spearman"] - low[seed]["toy_test/spearman"] for seed in (1, 2, 3)]
+    (line,) = [line for line in ended.out.splitlines() if line.startswith("a high lr is better")]
+    assert ", ".join(f"{value:+.2f}" for value in each) in line
+    assert f" {sum(each) / 3:+.2f} " in line
+    gaps = [
+        [one["toy_dev/spearman"] - one["toy_test/spearman"] for one in (low[seed], high[seed])]
+        for seed in (1, 2, 3)
+    ]
+    (line,) = [line for line in ended.out.splitlines() if line.startswith("it closes the gap")]
+    assert f" {sum(of_low - of_high for of_low, of_high in gaps) / 3:+.2f} " in line
+    planned = embedrun("claims", "claims.yaml", "--plan").out
+    assert "to tell a true difference of 0.5 from 0 with 80% power, at the level 0.025" in planned
+    # What is sealed is neither sealed again nor changed in silence; a second file comes too late.
+    assert "a seal is never renewed" in embedrun("claims", "claims.yaml", "--seal").err
+    Path("claims.yaml").write_text(CLAIMS.replace("0.5", "0.1"))
+    assert "changed since then: the file of the claims" in embedrun("claims", "claims.yaml").err
+    Path("late.yaml").write_text(CLAIMS)
+    late = embedrun("claims", "late.yaml", "--seal")
+    assert late.code == 2
+    assert "--seal comes before the first run; there is one: AnglE, seed 1" in late.err
+
+
+def test_faults_of_a_file_are_said_together(embedrun):
+    faulty = CLAIMS.replace("better: AnglE, worse: slow}", "better: Angle, worse: slow, statistic: Tst}")
+    Path("claims.yaml").write_text(faulty.replace("it closes the gap", "a high lr is better"))
+    ended = embedrun("claims", "claims.yaml")
+    assert ended.code == 2
+    assert "claims[0]: no row 'Angle'; did you mean 'AnglE'? (rows of mine.yaml: AnglE, slow)" in ended.err
+    assert "claims[0]: no column 'Tst'; did you mean 'Test'?" in ended.err
+    assert "claims: 2 are 'a high lr is better'" in ended.err
+    for words, told in (
+        (("--sd", "1"), "--sd and --difference go with --plan"),
+        (("--plan", "--sd", "-1"), "a standard deviation is 0 or more"),
+        (("--plan", "--difference", "0"), "--difference: must be above 0"),
+    ):
+        assert told in embedrun("claims", "claims.yaml", *words).err
+    assert "expected one file of claims" in embedrun("claims", "a.yaml", "b.yaml").err

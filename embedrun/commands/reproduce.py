@@ -175,13 +175,14 @@ def _folder_of(table: Table) -> str:
 
 
 def _show(given: argparse.Namespace, seeds: "Seeds", rows: "CurrentRows") -> None:
+    from embedrun.study.marks import judged
     from embedrun.table.of_paper import sheet_for
 
     cells = _cells(given, rows)
     table, is_part = given.table, bool(given.overrides) and len(given.rows) < len(given.table.rows)
     if is_part:
         table = replace(table, rows=[row for row in table.rows if row.id in given.rows])
-    sheet = sheet_for(table, cells, seeds)
+    sheet = judged(sheet_for(table, cells, seeds), table, cells.find(table, seeds), marks=False)
     say("")
     # The commands of a part of a table would be those of all of it.
     print(clean(render([replace(sheet, commands=()) if is_part else sheet])), end="")

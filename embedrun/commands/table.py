@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
+
 from embedrun.commands.command_line import Parser, misplaced, seed_list, with_runs
 from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
-from embedrun.files import write_atomically
+from embedrun.evaluation.seeds import listed
+from embedrun.files import publish, write_atomically
 from embedrun.runs.listing import filters
 from embedrun.runs.search import meant
 from embedrun.table.formats import FORMATS, render
@@ -29,6 +32,8 @@ examples:
   embedrun table angle/table4
   embedrun table raoe/table6 raoe/table8 --format latex -o tables.tex
   embedrun table arccse/figure4 --scale cpu_small backbone.name=DIR
+  embedrun table my_table.yaml --marks --format latex -o mine.tex
+  embedrun table --new my_table.yaml --from outputs/angle_stsb
   embedrun table outputs/angle_stsb --format csv
   embedrun table outputs/quickstart --label loss --columns seed,training.lr
   embedrun table outputs/quickstart --filter kind=trial"""
@@ -38,8 +43,8 @@ def parser() -> Parser:
     """The parser of `embedrun table`."""
     made = Parser(
         "embedrun table",
-        usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|json] [-o FILE]\n"
-        "                      [--seeds 1,2,3] [--scale NAME] [--columns KEY,KEY]\n"
+        usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|html|json] [-o FILE]\n"
+        "                      [--marks] [--seeds 1,2,3] [--scale NAME] [--columns KEY,KEY]\n"
         "                      [--label KEY,KEY] [--filter KEY=VALUE] [option=value ...]",
         description=__doc__,
         examples=_EPILOG,
@@ -53,6 +58,8 @@ def parser() -> Parser:
         "or the name of a run",
     )
     add("--format", choices=list(FORMATS), help="else by the ending of FILE, else md")
+    marks = "best of each column in bold; a dagger where a test says that it is better"
+    add("--marks", action="store_true", help=marks)
     add("--seeds", metavar="1,2,3", help="of a paper's table: only these seeds; else all that have finished")
     add("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
     columns = "in a list of runs: show these scores, groups (loss) and options; else the scores that all have"
@@ -61,6 +68,9 @@ def parser() -> Parser:
     add("--label", default="", metavar="KEY,KEY", help=label)
     where = "in a list of runs: as in embedrun runs; only trainings unless it has kind="
     add("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
+    new = "write a table of your own there from the finished runs below --from; no file is overwritten"
+    add("--new", type=Path, metavar="FILE.yaml", help=new)
+    add("--from", type=Path, action="append", dest="sources", default=[], metavar="DIR", help="with --new")
     add(
         "--config-dir", "-cd", type=Path, metavar="DIR", help="a folder with your own YAML, laid out as conf/"
     )
@@ -101,6 +111,10 @@ def _misused(given: argparse.Namespace, overrides: Sequence[str]) -> list[str]:
     """Problems with what is of tables where folders are given, and the other way round."""
     of_runs, of_tables = (given.columns, given.label, given.filter), (overrides, given.scale, given.seeds)
     of_one = (overrides, given.format, given.output, given.seeds, given.data_dir)
+    if bool(given.sources) != (given.new is not None) or (given.new and (given.tables or given.folders)):
+        return ["embedrun table: --new FILE.yaml --from DIR go together, and with no other table or folder"]
+    if given.new is not None and not str(given.new).endswith(FILE):
+        return [f"embedrun table: --new: {str(given.new)!r} is to end in .yaml"]
     if given.folders and any(of_tables):
         return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
     if not given.folders and any(of_runs):
@@ -132,6 +146,9 @@ def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], lis
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun table`; DataError if data of statistics cannot be read, or there is no finished run."""
     given = arguments_of(argv)
+    if given.new is not None:
+        _write_new(given)
+        return 0
     if not given.tables and not given.folders:
         from embedrun.table.of_runs import list_of_tables
 
@@ -148,6 +165,26 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError(f"embedrun table: -o: {path!r} cannot be written ({fault}); name another") from None
     say(f"written to {given.output}")
     return 0
+
+
+def _write_new(given: argparse.Namespace) -> None:
+    from embedrun.table.of_runs import table_of_runs
+
+    if given.new.exists():
+        raise ConfigError(f"embedrun table: --new: {str(given.new)!r} exists; name another file")
+    written = yaml.safe_dump(table_of_runs(given.sources), sort_keys=False, width=110, allow_unicode=True)
+    try:
+        publish(given.new, written.encode())
+    except OSError as fault:
+        told = f"{str(given.new)!r} cannot be written ({fault}); name another"
+        raise ConfigError(f"embedrun table: --new: {told}") from None
+    table = load(str(given.new))
+    size = f"{len(table.rows)} rows, {len(table.columns)} columns, seeds {listed(table.seeds)}"
+    say(f"wrote {given.new}: {size}")
+    given.outputs = given.sources[0]
+    lacking = [slot.row.id for slot in _cells(given).find(table) if slot.run is None]
+    if lacking:
+        say(f"not found again, so look at their overrides: {', '.join(dict.fromkeys(lacking))}")
 
 
 def _cells(given: argparse.Namespace) -> "Cells":
@@ -169,7 +206,12 @@ def _sheets(given: argparse.Namespace) -> list["Sheet"]:
         cells = _cells(given)
         source = {"data_dir": given.data_dir, "tokenizer": given.tokenizer, "plot_format": given.plot_format}
         for table in map(load, dict.fromkeys(given.tables)):
-            sheets.append(sheet_for(table, cells, given.seeds, plots=given.outputs / "tables", **source))
+            sheet = sheet_for(table, cells, given.seeds, plots=given.outputs / "tables", **source)
+            if given.marks or any(column.test for column in table.columns):
+                from embedrun.study.marks import judged
+
+                sheet = judged(sheet, table, cells.find(table, given.seeds), marks=given.marks)
+            sheets.append(sheet)
         other = sorted({run.scale for run in cells.measured if run.scale is not None})
         if cells.scale is None and other:
             say(f"runs of reduced settings are in no table here: --scale {' or --scale '.join(other)}")

@@ -180,6 +180,7 @@ def estimate(*sides: Sequence[Scored]) -> Estimate:
         seeds += (spread / len(side)) ** 2 / (len(side) - 1)
     rows = draws.var(ddof=1)
     variance += rows
-    freedom = variance**2 / (seeds + rows**2 / (len(draws) - 1))
+    variance = max(float(variance), 1e-12)  # runs of equal predictions
+    freedom = variance**2 / max(seeds + rows**2 / (len(draws) - 1), 1e-24)
     fewest = min(map(len, sides)) - 1
-    return Estimate(float(mean), float(variance**0.5), float(freedom), 2 * fewest)
+    return Estimate(float(mean), variance**0.5, float(freedom), 2 * fewest)

@@ -15,6 +15,7 @@ from embedrun.report.diff import Predictions, files, place, score_key
 from embedrun.runs.reading import RunFiles
 from embedrun.study.claims import Scored
 from embedrun.table.cells import Slot
+from embedrun.table.choice import chosen
 from embedrun.table.preset import Table
 
 DRAWS = 1000  # resamples of the test rows
@@ -77,8 +78,7 @@ def evidence(table: Table, row: str, heading: str, slots: Sequence[Slot]) -> dic
     Raises:
         ConfigError: if the column is of no score with predictions.
     """
-    columns = {column.heading: column for column in table.columns}
-    column = columns[heading]
+    column = next(column for column in table.columns if column.heading == heading)
     if column.parts != (heading,):
         parts = [evidence(table, row, part, slots) for part in column.parts]
         seeds = sorted(set.intersection(*map(set, parts)))
@@ -88,7 +88,7 @@ def evidence(table: Table, row: str, heading: str, slots: Sequence[Slot]) -> dic
         raise ConfigError(f"{table.name}: {heading} is no score, so nothing is known of its spread over rows")
     runs = {
         slot.seed: slot.run.path
-        for slot in slots
+        for slot in chosen(slots).slots
         if slot.row.id == row and heading in slot.cell.headings and slot.run is not None
     }
     return {seed: scored(run, column.key) for seed, run in runs.items()}

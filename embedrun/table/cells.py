@@ -441,5 +441,7 @@ class Cells:
 
 
 def label_of(row: Row, cell: Cell) -> str:
-    """The name of a cell in messages: its row and, where that has several cells, its columns."""
-    return f"{row.id} ({', '.join(cell.headings)})" if len(row.cells) > 1 else row.id
+    """The name of a cell in messages: its row and, where that has several cells, its columns and setting."""
+    told = [", ".join(cell.headings)] if row.parts else []
+    told += [cell.choice] if cell.choice else []
+    return f"{row.id} ({'; '.join(told)})" if len(row.cells) > 1 else row.id

@@ -1,6 +1,7 @@
-"""A table as Markdown, LaTeX, CSV and JSON."""
+"""A table as Markdown, LaTeX, HTML, CSV and JSON."""
 
 import csv
+import html
 import io
 import math
 import re
@@ -14,6 +15,15 @@ from embedrun.files import to_printed_json
 from embedrun.table.sheet import Entry, Sheet, SheetRow
 
 _NONE = "-"
+DAGGER = "†"
+
+
+class Bold(str):
+    """A cell that is shown in bold: the best of its column."""
+
+    __slots__ = ()
+
+
 # The marks in the order in which a row with several of them names them.
 _COUNTED = (
     "within", "off", "reduced", "measured", "not compared", "not run", "not measured", "not reproducible",
@@ -53,7 +63,14 @@ def laid_out(sheet: Sheet) -> Layout:
         for row in members:
             lines += lines_of(row, sheet)
             lines[-1][-1] = ", ".join(str(notes.index(text) + 1) for text in _texts(row))
+    if all(entry.paper is None for entry in sheet.entries) and not sheet.scale and sheet.kind != "runs":
+        # Nothing is printed that ours is to be told from.
+        lines = [[line[0], *map(_unless_usual, line[1:])] for line in lines]
     return _without_empty(heading, lines, {heading[0], "what", "mark", "notes", *sheet.told}, notes)
+
+
+def _unless_usual(cell: str) -> str:
+    return "" if cell in ("ours", "measured") else cell
 
 
 def _without_empty(
@@ -144,8 +161,9 @@ def _ours(entry: Entry, digits: int) -> tuple[str, str, str]:
     if entry.mean is None:
         return _NONE, "", ""
     spread = "" if entry.sd is None else f" ± {number(entry.sd, digits)}"
+    ours = number(entry.mean, digits) + spread + (DAGGER if entry.better else "")
     return (
-        number(entry.mean, digits) + spread,
+        Bold(ours) if entry.best else ours,
         "" if entry.clean is None else number(entry.clean, digits),
         "" if entry.difference is None else number(entry.difference, digits, "+"),
     )
@@ -187,7 +205,9 @@ def markdown(sheet: Sheet) -> str:
 
 
 def _markdown_cells(line: Sequence[str], width: int) -> list[str]:
-    cells = [markdown_escaped(cell) for cell in line]
+    cells = [
+        f"**{markdown_escaped(cell)}**" if isinstance(cell, Bold) else markdown_escaped(cell) for cell in line
+    ]
     return cells if len(cells) > 1 else [f"**{cells[0]}**", *[""] * (width - 1)]
 
 
@@ -223,7 +243,7 @@ def _paragraph(text: str) -> str:
 _COMMANDS = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "$": r"\$", "&": r"\&", "#": r"\#",
     "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$", "×": r"$\times$",
-    "°": r"$^\circ$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    "°": r"$^\circ$", DAGGER: r"$^\dagger$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
     '"': r"{\char34}", "`": r"\textasciigrave{}",
     "[": "{[}", "]": "{]}",  # a bracket after `\\` would be taken for a distance
     "*": "{*}", "-": "{-}",  # no ligatures, and no star after `\\`
@@ -279,7 +299,8 @@ def _letter(letter: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return f"${text}$" if _NUMBER.fullmatch(text) else latex_escaped(text)
+    shown = f"${text}$" if _NUMBER.fullmatch(text) else latex_escaped(text)
+    return rf"\textbf{{{shown}}}" if isinstance(text, Bold) else shown
 
 
 def _below(numbered: Sequence[str], sheet: Sheet) -> list[str]:
@@ -287,6 +308,37 @@ def _below(numbered: Sequence[str], sheet: Sheet) -> list[str]:
     texts = [*notes, *map(latex_escaped, sheet.notes)]
     commands = [f"% {_flat(command)}" for command in sheet.commands]
     return [*(rf"\par\raggedright {text}" for text in texts), *commands]
+
+
+def to_html(sheet: Sheet) -> str:
+    """A `table` element with its caption, and the notes below; no style and no script."""
+    layout = laid_out(sheet)
+    lines = [_html_line(line, layout, "td") for line in layout.lines]
+    notes = [f"<li>{html.escape(_flat(text))}</li>" for text in layout.notes]
+    caption = " ".join(_flat(text) for text in (f"{_title(sheet)}.", *_about(sheet)))
+    return "\n".join([
+        "<table>",
+        f"<caption>{html.escape(caption)}</caption>",
+        f"<thead>{_html_line(layout.heading, layout, 'th')}</thead>",
+        "<tbody>",
+        *lines,
+        "</tbody>",
+        "</table>",
+        *(["<ol>", *notes, "</ol>"] if notes else []),
+        *(f"<p>{html.escape(_flat(text))}</p>" for text in sheet.notes),
+        "",
+    ])  # fmt: skip
+
+
+def _html_line(line: Sequence[str], layout: Layout, tag: str) -> str:
+    if len(line) == 1:
+        return f'<tr><th colspan="{len(layout.heading)}">{html.escape(_flat(line[0]))}</th></tr>'
+    cells = []
+    for place, text in enumerate(line):
+        shown = html.escape(_flat(text)).replace(DAGGER, f"<sup>{DAGGER}</sup>")
+        align = "" if place in layout.words else ' align="right"'
+        cells.append(f"<{tag}{align}>{f'<b>{shown}</b>' if isinstance(text, Bold) else shown}</{tag}>")
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 # What it would compute, the wide signs among it, and our mark of it.
@@ -317,7 +369,8 @@ def _is_number(text: str) -> bool:
 _FIELDS = {
     "table": "table", "scale": "scale", "row": "row", "column": "column", "paper": "paper",
     "ours_mean": "mean", "ours_sd": "sd", "n": "n", "wanted": "wanted", "ours_clean": "clean",
-    "difference": "difference", "mark": "mark", "note": "note", "ours_before": "before",
+    "difference": "difference", "mark": "mark", "note": "note", "ours_before": "before", "best": "best",
+    "better": "better",
 }  # fmt: skip
 
 
@@ -339,7 +392,13 @@ def csv_text(lines: Iterable[Iterable[object]]) -> str:
     return out.getvalue()
 
 
-FORMATS = {"md": ".md", "csv": ".csv", "latex": ".tex", "json": ".json"}  # with the suffix of their files
+FORMATS = {
+    "md": ".md",
+    "csv": ".csv",
+    "latex": ".tex",
+    "html": ".html",
+    "json": ".json",
+}  # with the suffix of their files
 
 
 def render(sheets: Sequence[Sheet], form: str = "md") -> str:
@@ -348,4 +407,4 @@ def render(sheets: Sequence[Sheet], form: str = "md") -> str:
         return to_csv(sheets)
     if form == "json":
         return to_printed_json({"schema": 1, "tables": [asdict(sheet) for sheet in sheets]}) + "\n"
-    return "\n".join(map(latex if form == "latex" else markdown, sheets))
+    return "\n".join(map({"latex": latex, "html": to_html}.get(form, markdown), sheets))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from embedrun.config.request import task_overrides
 from embedrun.console import Progress, decimals, fitted, room, say
 from embedrun.errors import DataError
 from embedrun.evaluation.seeds import listed
@@ -135,6 +136,34 @@ def _keys(runs: Sequence[Measured], files: Files) -> list[str]:
         return [key for key in keys if not key.startswith(tuple(f"{other}_" for other in keys))]
     main = (files[run.path].main.get("name") for run in runs)
     return list(dict.fromkeys(str(name) for name in main if name is not None))
+
+
+def table_of_runs(folders: Sequence[Path]) -> dict[str, object]:
+    """The finished runs in or below the folders as a table of one's own, in the form of `conf/table`.
+
+    A row is what the runs of one configuration were asked for; all have the columns that every run has.
+    """
+    files = _wanted(folders, {})
+    runs, _ = _of_one_kind(measured(list(files.values())), files)
+    groups = _grouped(list(filter(_has_scores, runs)))
+    if not groups:
+        raise DataError(f"no finished run with scores below {', '.join(map(str, folders))}")
+    first = [files[group[0].path] for group in groups]
+    kind = "evaluate" if listing.kind(first[0]) == "evaluation" else "train"
+    typed = [[one for one in task_overrides(run.overrides) if not one.startswith("seed=")] for run in first]
+    shared = [one for one in typed[0] if all(one in own for own in typed)]
+    keys = _keys([run for group in groups for run in group], files)
+    rows = [
+        {"label": name, "kind": kind, "overrides": [one for one in own if one not in shared]}
+        for name, own in zip(listing.labels(first, without=("seed",)), typed, strict=True)
+    ]
+    return {
+        "title": f"Runs below {', '.join(map(str, folders))}",
+        "seeds": sorted({run.seed for group in groups for run in group}),
+        "shared": {kind: shared},
+        "columns": {key: key for key in keys},
+        "rows": rows,
+    }
 
 
 def _entry(label: str, runs: Sequence[Measured], key: str) -> Entry:

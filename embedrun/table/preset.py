@@ -9,6 +9,7 @@ columns:                                # printed heading: key in results.json, 
   STS-B: sts/stsb/spearman
   Avg.: {mean: [MRPC, STS-B]}           # of other columns, where a row is several runs
   Gain: {difference: [With, Without]}   # of two other columns
+  p: {test: STS-B, against: AnglE}      # two-sided p-value of the difference from that row
   Memory: {speed: peak_memory_gb}       # of speed.jsonl; or minutes_per_1000_steps
   Train: {statistic: true}              # of the file of `statistics`
   Params: {printed: true}               # a fact in words, which nothing measures
@@ -16,6 +17,7 @@ shared:                                 # overrides before those of each row of 
   train: [+experiment=angle_stsb]
 seeds: [42]                             # of the runs of every row
 tolerance: 0.5                          # points off that count as reproduced
+baseline: AnglE                         # with --marks: each row is tested against it
 note: what is doubtful about the whole table
 unspecified: [what the paper leaves open; here what was chosen]
 figure: {x: margin, y: stsb_dev/spearman, best: 10}
@@ -29,6 +31,7 @@ rows:
       MRPC: [+experiment=angle_mrpc]
       STS-B: {not_runnable: reason}
       QQP: {overrides: [+experiment=angle_qqp], seeds: [42, 43]}  # seeds of this run, not the table's
+    best_of: {training.batch_size: [8, 16, 32]}  # a run for each; the best by dev score counts
     published: [86.00]                  # in the order of the columns, null for nothing; or by heading
     keys: {Train: [path, path]}         # statistics: where in the file; several are added up
     before: embedrun generate ...       # command that makes what the row reads, where that is no run
@@ -52,6 +55,7 @@ seeds: [1]                                      # in place of those of the table
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -77,6 +81,8 @@ class Column:
     key: str | None = None
     mean: list[str] | None = None  # headings of other columns
     difference: list[str] | None = None  # two headings
+    test: str | None = None  # heading of the scores that are tested
+    against: str | None = None  # id of the row that they are tested against
     speed: Literal["peak_memory_gb", "minutes_per_1000_steps"] | None = None
     statistic: bool = False
     printed: bool = False
@@ -88,8 +94,8 @@ class Column:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The headings of the columns that the number is made of; its own, if it is no mean or difference."""
-        return tuple(self.mean or self.difference or [self.heading])
+        """The headings of the columns that the number is made of; else its own."""
+        return tuple(self.mean or self.difference or [self.test or self.heading])
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,8 @@ class Cell:
     """One run of a row, for each seed.
 
     `overrides` has those that rows share first; `headings` are the columns that the run fills; `not_runnable`
-    says why it cannot be run, or is None; `seeds` are its own, empty for those of the table.
+    says why it cannot be run, or is None; `seeds` are its own, empty for those of the table; `choice` is the
+    setting of a row that has the best of several.
     """
 
     command: Literal["train", "evaluate"]
@@ -105,6 +112,7 @@ class Cell:
     headings: tuple[str, ...]
     not_runnable: str | None = None
     seeds: tuple[int, ...] = ()
+    choice: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,6 +153,7 @@ class Row:
     kind: Kind = "train"
     overrides: list[str] = field(default_factory=list)
     parts: dict[str, list[str] | _Part] = field(default_factory=dict)
+    best_of: dict[str, list[Any]] = field(default_factory=dict)
     published: Any = None
     source: str = ""
     note: str = ""
@@ -177,6 +186,7 @@ class _Head:
     rows: list[Row]
     seeds: list[int] = field(default_factory=lambda: [42])
     tolerance: float = option(0.5, unit="points", above=0)
+    baseline: str | None = None
     note: str = ""
     unspecified: list[str] = field(default_factory=list)
     figure: Figure | None = None
@@ -272,7 +282,20 @@ def _faults(file: _Table, columns: Mapping[str, Column]) -> list[str]:
         for place, row in enumerate(file.rows)
         if isinstance(row.published, list) and len(row.published) != len(columns)
     ]
+    faults += [
+        f"rows[{place}].best_of: the choice is by dev score, which rows of kind {row.kind} do not have"
+        for place, row in enumerate(file.rows)
+        if row.best_of and row.kind != "train"
+    ]
     ids = Counter(row.id for row in file.rows)
+    tests = {heading: column.against or "" for heading, column in columns.items() if column.test}
+    against = {f"columns.{heading}.against": row for heading, row in tests.items()}
+    against |= {} if file.baseline is None else {"baseline": file.baseline}
+    faults += [
+        f"{where}: no row {row!r}{nearest(row, ids)} (there are: {', '.join(ids)})"
+        for where, row in against.items()
+        if row not in ids
+    ]
     return faults + [f"rows: {count} rows are {name!r}" for name, count in ids.items() if count > 1]
 
 
@@ -303,15 +326,17 @@ def _row(row: Row, file: _Table, columns: Mapping[str, Column]) -> Row:
 def _cells(row: Row, file: _Table, columns: Mapping[str, Column]) -> Iterator[Cell]:
     if row.kind not in ("train", "evaluate"):
         return
-    first = (*file.shared.get(row.kind, ()), *row.overrides)
-    if not row.parts:
-        headings = (heading for heading, column in columns.items() if column.of_a_run)
-        yield Cell(row.kind, first, tuple(headings), row.not_runnable)
-    for heading, part in row.parts.items():
-        part = _Part(part) if isinstance(part, list) else part
-        overrides = () if part.not_runnable else (*first, *part.overrides)
-        reason = part.not_runnable or row.not_runnable
-        yield Cell(row.kind, overrides, (heading,), reason, tuple(part.seeds))
+    given = (*file.shared.get(row.kind, ()), *row.overrides)
+    for setting in product(*([f"{key}={value}" for value in values] for key, values in row.best_of.items())):
+        first, choice = (*given, *setting), " ".join(setting)
+        if not row.parts:
+            headings = (heading for heading, column in columns.items() if column.of_a_run)
+            yield Cell(row.kind, first, tuple(headings), row.not_runnable, choice=choice)
+        for heading, part in row.parts.items():
+            part = _Part(part) if isinstance(part, list) else part
+            overrides = () if part.not_runnable else (*first, *part.overrides)
+            reason = part.not_runnable or row.not_runnable
+            yield Cell(row.kind, overrides, (heading,), reason, tuple(part.seeds), choice)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from embedrun.console import decimals, number
 from embedrun.evaluation.seeds import Spread
 from embedrun.runs.reading import flattened
 from embedrun.table.cells import Measured, Slot
+from embedrun.table.choice import chosen
 from embedrun.table.preset import Column, Row, Scale, Table, changes
 
 CLEAN = "_clean"  # at the end of a score's key: on the rows that are not in the training data
@@ -41,6 +42,7 @@ class Entry:
         difference: mean less paper; None where nothing is compared.
         note: anything else, as why it is not reproducible.
         before: the mean before training, over the runs behind `mean` that were trained; None without any.
+        best: whether it is marked as the best of its column; `better` is whether a test says so.
     """
 
     table: str
@@ -57,6 +59,8 @@ class Entry:
     mark: Mark = ""
     note: str = ""
     before: float | None = None
+    best: bool = False
+    better: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,9 +176,17 @@ def _value(run: Measured, column: Column, when: _When) -> float | None:
 class _Reading:
     """One row of a table and its runs, made in the reduced setting of the name `scale`."""
 
-    def __init__(self, table: Table, row: Row, slots: Sequence[Slot], scale: str, compared: bool) -> None:
+    def __init__(
+        self,
+        table: Table,
+        row: Row,
+        slots: Sequence[Slot],
+        scale: str,
+        compared: bool,
+        told: Sequence[str] = (),
+    ) -> None:
         self._table, self._row, self._slots = table, row, slots
-        self._scale, self._compared = scale, compared
+        self._scale, self._compared, self._told = scale, compared, told
         self._columns = {column.heading: column for column in table.columns}
 
     def row(self) -> SheetRow:
@@ -215,7 +227,12 @@ class _Reading:
         return mean - paper if isinstance(paper, int | float) else None
 
     def _by_seed(self, column: Column, when: _When) -> dict[int, float]:
-        """The numbers of a column by seed; a mean or difference has the seeds that all of its parts have."""
+        """The numbers of a column by seed; a mean or difference has the seeds that all of its parts have.
+
+        Those of a test are of all seeds together (:mod:`~embedrun.study.marks`), so here it has none.
+        """
+        if column.test is not None:
+            return {}
         if column.parts != (column.heading,):
             parts = [self._by_seed(self._columns[part], when) for part in column.parts]
             seeds = [seed for seed in parts[0] if all(seed in part for part in parts)]
@@ -267,6 +284,7 @@ class _Reading:
         row = self._row
         if row.note:
             yield row.note
+        yield from self._told
         if row.source != self._table.source:
             yield f"Numbers of {row.source}"
         yield from _left_open(row.unspecified)
@@ -319,6 +337,8 @@ def sheet_of(
     `scale` is the reduced setting of the runs or None; `extra` are overrides of every run, beside those of
     its row.
     """
+    made = chosen(slots)
+    slots = made.slots
     setting = scale if scale and slots else Scale("", "")  # a table without runs is in no setting
     extra = extra if slots else ()
     changed = list(filter(changes, extra))
@@ -329,7 +349,8 @@ def sheet_of(
         if row.kind == "statistics":
             reading = _Statistics(table, row, counted)
         else:
-            reading = _Reading(table, row, row_slots, setting.name, compared)
+            told = made.told.get(row.id, ())
+            reading = _Reading(table, row, row_slots, setting.name, compared, told)
         rows.append(reading.row())
     rest = [*(["--scale", setting.name] if setting.name else []), *extra]
     return Sheet(
@@ -367,7 +388,7 @@ def _notes(table: Table, changed: Sequence[str], slots: Sequence[Slot]) -> Itera
 
 def _digits(column: Column, entries: Sequence[Entry]) -> int:
     if not column.statistic:
-        return decimals(column.key or "")
+        return 4 if column.test else decimals(column.key or "")
     values = [value for entry in entries for value in (number(entry.paper), entry.mean) if value is not None]
     if all(value.is_integer() for value in values):
         return 0

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from made_jobs import in_this_process
+from made_runs import made_run
 
 from embedrun.launch import launcher
 
@@ -48,6 +49,21 @@ def test_a_file_is_reproduced_and_tabled_with_presets_of_its_own(embedrun, prese
     assert f"{sum(scores) / 2:.2f} ± " in embedrun("table", *words).out
     configs = [path.with_name("config.yaml").read_text() for path in results]
     assert all("temperature: 0.1" in config for config in configs)
+
+
+def test_finished_runs_become_a_table_that_finds_them_again(embedrun):
+    for lr, noise in (("1e-3", 0.5), ("2e-3", 3.0)):
+        for seed in (1, 2, 3):
+            made_run(Path("outputs"), ["+experiment=quickstart", f"training.lr={lr}"], seed, noise=noise)
+    assert embedrun("table", "--new", "new.yaml", "--from", "outputs").code == 0
+    shown = embedrun("table", "new.yaml", "--marks").out
+    (best,) = [line for line in shown.splitlines() if line.startswith("| training.lr=0.001 ")]
+    assert "†**" in best
+    assert best.split("|")[-2].strip() == "3"
+    again = embedrun("table", "--new", "new.yaml", "--from", "outputs")
+    assert again.code == 2
+    assert "'new.yaml' exists" in again.err
+    assert "go together" in embedrun("table", "--new", "other.yaml").err
 
 
 def test_what_is_wrong_with_a_file_is_said_together(embedrun, presets: Path):

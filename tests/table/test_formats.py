@@ -108,9 +108,10 @@ def test_every_line_of_a_hostile_latex_table_has_the_same_cells():
 
 
 def test_an_entry_is_a_line_with_raw_numbers():
-    assert to_csv([sheet(row("first", entry(mean=79.123456, note="a, b")))]) == (
-        "table,scale,row,column,paper,ours_mean,ours_sd,n,wanted,ours_clean,difference,mark,note,ours_before\n"
-        'angle/small,,first,A,80.0,79.123456,0.25,3,3,,-0.5,within,"a, b",\n'
+    assert to_csv([sheet(row("first", entry(mean=79.123456, note="a, b", best=True)))]) == (
+        "table,scale,row,column,paper,ours_mean,ours_sd,n,wanted,ours_clean,difference,mark,note,ours_before,"
+        "best,better\n"
+        'angle/small,,first,A,80.0,79.123456,0.25,3,3,,-0.5,within,"a, b",,True,False\n'
     )
 
 

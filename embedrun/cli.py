@@ -29,6 +29,8 @@ GROUPS = {
         "table": "finished runs beside a paper's printed numbers, or a table of the runs below folders",
         "reproduce": "run the rows of a table, a paper's or your own, that are not done yet, then print it",
         "claims": "decide claims that were sealed before the first run, or plan how many seeds they take",
+        "pack": "a table with the runs, predictions and claims behind it, in one file for a reader",
+        "verify": "recompute a packed table from its predictions, and list all that differs",
         "ablate": "train a recipe and variants without one thing each, and say what each is worth",
     },
     "data": {

@@ -11,7 +11,7 @@ from embedrun.console import clean, fitted, room, say
 from embedrun.errors import ConfigError
 
 if TYPE_CHECKING:
-    from embedrun.study.claims import Decision, Runs
+    from embedrun.study.claims import Runs
     from embedrun.study.registration import Registration
 
 _OUTPUTS = Path("outputs")
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         print(clean(_planned(file, {} if given.sd is not None else file.runs(slots), given)))
         return 0
     say(file.standing())
-    print(clean(shown(file, file.decide(file.runs(slots)))))
+    print(clean(file.shown(file.decide(file.runs(slots)), room(sys.stdout))))
     return 0
 
 
@@ -90,24 +90,6 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         raise ConfigError(problems)
     given.file = paths[0]
     return given
-
-
-def shown(file: "Registration", decisions: "Sequence[Decision]") -> str:
-    """The claims with what became of them, group by group."""
-    lines = []
-    for group in dict.fromkeys(one.group for one in file.claims):
-        cells = [["claim", "by seed", "difference", "interval", "p", "verdict"]]
-        for stated, one in zip(file.claims, decisions, strict=True):
-            if stated.group == group:
-                each = ", ".join(f"{value:+.2f}" for value in one.each.values()) or "not paired"
-                cells.append([stated.name, each, *one.cells(file.least)])
-        lines += [*([group] if group else []), fitted(cells, room(sys.stdout), right=(2, 4)), ""]
-    told = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
-    return "\n".join([
-        *lines,
-        f"{len(decisions)} claims, alpha {file.alpha:g} with {told[file.correction]}; "
-        f"a difference below {file.least:g} decides nothing",
-    ])  # fmt: skip
 
 
 def _planned(file: "Registration", runs: "Runs", given: argparse.Namespace) -> str:

@@ -30,6 +30,7 @@ from embedrun import __version__
 from embedrun.config.check import nearest
 from embedrun.config.compose import Compositions
 from embedrun.config.options import option
+from embedrun.console import fitted
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, as_written, expanded, publish, read_json, sha256, to_json
 from embedrun.study.claims import ALPHA, LEAST, Claim, Correction, Decision, Runs, Scored, decide, sides_of
@@ -135,6 +136,21 @@ class Registration(_File):
         options: dict[str, Any] = {"alpha": self.alpha, "least": self.least}
         return decide(self.stated, runs, correction=self.correction, **options)
 
+    def shown(self, decisions: Sequence[Decision], width: int | None = None) -> str:
+        """The claims with what became of them, group by group, in lines of this width."""
+        lines = []
+        for group in dict.fromkeys(one.group for one in self.claims):
+            cells = [["claim", "by seed", "difference", "interval", "p", "verdict"]]
+            for stated, one in zip(self.claims, decisions, strict=True):
+                if stated.group == group:
+                    each = ", ".join(f"{value:+.2f}" for value in one.each.values()) or "not paired"
+                    cells.append([stated.name, each, *one.cells(self.least)])
+            lines += [*([group] if group else []), fitted(cells, width, right=(2, 4)), ""]
+        told = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
+        how = f"alpha {self.alpha:g} with {told[self.correction]}"
+        lines.append(f"{len(decisions)} claims, {how}; a difference below {self.least:g} decides nothing")
+        return "\n".join(lines)
+
     @property
     def strictest(self) -> float:
         """The level of the claim with the smallest p-value, which a plan is made for."""
@@ -142,7 +158,7 @@ class Registration(_File):
 
     def marks(self) -> dict[str, str]:
         """What a seal holds: hashes of the file and of its table."""
-        return {"claims": sha256(self.path), "table": sha256(table_file(self.of.name))}
+        return {"claims": sha256(self.path), "table": sha256(table_file(self.table))}
 
     def make_seal(self, slots: Sequence[Slot]) -> Plain:
         """Write the seal; ConfigError where there is one, or a run of its rows has begun."""
@@ -194,11 +210,12 @@ def _published(folder: Path) -> list[Plain]:
     return found
 
 
-def read(path: str) -> Registration:
-    """The claims of a file; ConfigError with every fault."""
+def read(path: str, table: str | None = None) -> Registration:
+    """The claims of a file, of the table that it names or of another one; ConfigError with every fault."""
     file = checked(_File, expanded(path), path, path)
     own = expanded(path).parent / file.table
-    table = str(own) if file.table.endswith(FILE) and own.is_file() else file.table
+    if table is None:
+        table = str(own) if file.table.endswith(FILE) and own.is_file() else file.table
     of = load(table)
     ids, headings = [row.id for row in of.rows], [column.heading for column in of.columns]
     faults = [f"statistic: no column {file.statistic!r}"] if _unknown(file.statistic, headings, file) else []

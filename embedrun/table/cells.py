@@ -342,6 +342,7 @@ class Cells:
         scale: the reduced setting; None for runs as the paper has them.
         counts: see `Runs`.
         config_dir: the user's own folder of presets.
+        of_any_code: whether runs count whose code is not that of now.
     """
 
     def __init__(
@@ -352,8 +353,10 @@ class Cells:
         scale: Scale | None = None,
         counts: Callable[[Measured], bool] | None = None,
         config_dir: Path | None = None,
+        of_any_code: bool = False,
     ) -> None:
-        self.measured = measured(listing.find([folder for folder in outputs if folder.is_dir()]).runs)
+        found = measured(listing.find([folder for folder in outputs if folder.is_dir()]).runs)
+        self.measured = [replace(run, other_code="") for run in found] if of_any_code else found
         self.extra, self.scale = tuple(extra), scale
         self._runs = Runs(self.measured, counts)
         self._compositions, self._config_dir = Compositions(config_dir), config_dir

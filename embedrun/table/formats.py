@@ -65,12 +65,9 @@ def laid_out(sheet: Sheet) -> Layout:
             lines[-1][-1] = ", ".join(str(notes.index(text) + 1) for text in _texts(row))
     if all(entry.paper is None for entry in sheet.entries) and not sheet.scale and sheet.kind != "runs":
         # Nothing is printed that ours is to be told from.
-        lines = [[line[0], *map(_unless_usual, line[1:])] for line in lines]
+        usual = {"ours", "measured"} | ({_NONE} if lines_of is _wide else set())
+        lines = [[line[0], *("" if cell in usual else cell for cell in line[1:])] for line in lines]
     return _without_empty(heading, lines, {heading[0], "what", "mark", "notes", *sheet.told}, notes)
-
-
-def _unless_usual(cell: str) -> str:
-    return "" if cell in ("ours", "measured") else cell
 
 
 def _without_empty(

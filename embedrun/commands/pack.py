@@ -1,0 +1,86 @@
+"""Pack a table with the runs, predictions and claims behind it, for a reader who checks it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from embedrun.commands.command_line import Parser, misplaced, with_runs
+from embedrun.console import say
+from embedrun.errors import ConfigError
+from embedrun.files import expanded, read_yaml
+from embedrun.table.preset import FILE, names
+
+_EPILOG = """The pack holds configurations, environments, scores, metrics and per-row predictions, no texts,
+weights or checkpoints. Before you publish it, look through what it says of your machine: environment.json has
+the command line and versions, config.yaml the paths of data and models. `embedrun verify PACK` recomputes the
+table.
+
+examples:
+  embedrun pack my_table.yaml -o pack.zip
+  embedrun pack my_table.yaml claims.yaml -o pack.zip --config-dir presets
+  embedrun pack outputs/sweep -o pack.zip"""
+
+
+def parser() -> Parser:
+    """The parser of `embedrun pack`."""
+    made = Parser(
+        "embedrun pack",
+        usage="%(prog)s TABLE [CLAIMS.yaml] -o PACK.zip [option=value ...]\n"
+        "       embedrun pack DIR -o PACK.zip",
+        description=__doc__,
+        examples=_EPILOG,
+    )
+    add = made.add_argument
+    what = "a table and its claims, or a folder with runs; overrides as given to `reproduce`"
+    add("words", nargs="+", metavar="TABLE|DIR", help=what)
+    add("-o", "--output", type=Path, required=True, metavar="PACK.zip", help="no file is overwritten")
+    add("--config-dir", "-cd", type=Path, metavar="DIR", help="your own YAML, which is packed, too")
+    add(
+        "--outputs",
+        type=Path,
+        default=Path("outputs"),
+        metavar="DIR",
+        help="where the runs are; else outputs",
+    )
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun pack`; DataError if no run of the table has finished."""
+    given = parser().read(argv)
+    overrides = with_runs([word for word in given.words if "=" in word])
+    if problems := misplaced(overrides, "pack"):
+        raise ConfigError(problems)
+    table, claims, folder = _sorted([word for word in given.words if "=" not in word])
+    from embedrun.study.pack import Asked, write
+    from embedrun.table.of_runs import table_of_runs
+
+    with TemporaryDirectory() as place:
+        if folder is not None:
+            table, given.outputs = str(Path(place, "table.yaml")), folder
+            Path(table).write_text(yaml.safe_dump(table_of_runs([folder]), sort_keys=False), encoding="utf-8")
+        asked = Asked(str(table), claims, tuple(overrides), given.config_dir)
+        (work := Path(place, "pack")).mkdir()
+        count, lacking = write(asked, given.outputs, given.output, work)
+    for line in lacking:
+        say(f"the table is not complete: {line}")
+    say(f"wrote {given.output}: {count} runs, {given.output.stat().st_size / 1e6:.1f} MB")
+    say(f"next  embedrun verify {given.output}")
+    return 0
+
+
+def _sorted(words: Sequence[str]) -> tuple[str | None, str | None, Path | None]:
+    """The table, the claims and the folder of runs among the words, each None where there is none."""
+    own = [word for word in words if word.endswith(FILE) and expanded(word).is_file()]
+    files = {word: read_yaml(expanded(word)) for word in own}
+    claims = [word for word, content in files.items() if isinstance(content, dict) and "claims" in content]
+    tables = [word for word in words if word in names() or (word in files and word not in claims)]
+    folders = [Path(word) for word in words if Path(word).is_dir()]
+    if len(tables) + len(folders) != 1 or len(claims) > 1 or len(words) != len(claims) + 1:
+        raise ConfigError(
+            f"embedrun pack: expected a table and at most one file of claims, or a folder of runs; got "
+            f"{' '.join(words)}"
+        )
+    return next(iter(tables), None), next(iter(claims), None), next(iter(folders), None)

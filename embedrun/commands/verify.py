@@ -16,7 +16,7 @@ from embedrun.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from embedrun.study.pack import Asked
-    from embedrun.table.cells import Slot
+    from embedrun.table.cells import Cells, Slot
 
 _EPILOG = """Every score, mean, deviation, interval, mark and verdict is computed anew from the predictions of
 each row, and held against what was printed. Exit code 1 if anything differs. Nothing in a pack is run; with
@@ -61,7 +61,8 @@ def main(argv: Sequence[str]) -> int:
     with TemporaryDirectory() as place:
         folder = Path(place)
         asked, faults = pack.unpack(given.pack, folder)
-        count, more = pack.differences(asked, folder)
+        cells = pack.cells_of(asked, folder)
+        count, more = pack.differences(asked, folder, cells)
         faults += more
         print(clean((folder / pack.TABLE).read_text(encoding="utf-8")))
         if asked.claims is not None:
@@ -71,21 +72,20 @@ def main(argv: Sequence[str]) -> int:
             say(f"the table was not complete: {line}")
         for fault in faults:
             say(f"differs: {fault}")
-        runs, seconds = len(pack.cells_of(asked, folder).measured), perf_counter() - began
+        runs, seconds = len(cells.measured), perf_counter() - began
         told = f"{len(faults)} differences" if faults else "all equal"
         say(f"{runs} runs, {count} scores recomputed from predictions: {told}; {seconds:.1f} s")
-        failed = _rerun(given, asked, folder) if given.rerun else False
+        failed = _rerun(given, asked, folder, cells) if given.rerun else False
     return 1 if faults or failed else 0
 
 
-def _rerun(given: argparse.Namespace, asked: "Asked", folder: Path) -> bool:
+def _rerun(given: argparse.Namespace, asked: "Asked", folder: Path, packed: "Cells") -> bool:
     """Train some of the packed runs anew; whether one failed, or has another score as printed."""
-    from embedrun.study.pack import cells_of
     from embedrun.study.reproduce import CurrentRows, Plans, tasks_of
     from embedrun.table.cells import Cells
 
     conf = None if asked.config_dir is None else folder / asked.config_dir
-    table, packed = asked.loaded(folder), cells_of(asked, folder)
+    table = asked.loaded(folder)
     slots = [slot for slot in packed.find(table) if slot.run is not None]
     given.scale, given.again, given.hydra = None, True, []
     wrong = False

@@ -30,7 +30,6 @@ def order_of(config: Plain) -> str:
     return json.dumps([dataset, *(training.get(name) for name in _ORDER)], sort_keys=True, default=str)
 
 
-@lru_cache(maxsize=512)  # a claim, a mark and a column may ask for the same run
 def scored(run: Path, key: str) -> Scored:
     """The score `key` of a run with its resamples, × 100; of an average those of all its sets, drawn apart.
 
@@ -39,8 +38,7 @@ def scored(run: Path, key: str) -> Scored:
     """
     files_of = RunFiles(run)
     paths = behind(run, files_of.scores, key)
-    # Each set has a seed of its own, the same in every run and every average.
-    drawn = [draws_of(Predictions.read(path), zlib.crc32(path.stem.encode())) for path in paths]
+    drawn = [draws_of(path) for path in paths]  # (draws,) each
     return Scored(files_of.scores[key], 100 * np.mean(drawn, axis=0), order_of(files_of.config))
 
 
@@ -59,8 +57,11 @@ def behind(run: Path, scores: dict[str, float], key: str) -> list[Path]:
     return sorted((of_keys[name] for name in wanted), key=lambda path: (place(path.stem), path.stem))
 
 
-def draws_of(predictions: Predictions, seed: int) -> np.ndarray:
-    """The score of each resample of the rows, ``(DRAWS,)``, in [-1, 1]."""
+@lru_cache(maxsize=4096)  # a file counts for its own score and for averages
+def draws_of(path: Path) -> np.ndarray:
+    """The score of each resample of the rows of a prediction file, ``(DRAWS,)``, in [-1, 1]."""
+    # Each set has a seed of its own, the same in every run and every average.
+    predictions, seed = Predictions.read(path), zlib.crc32(path.stem.encode())
     if predictions.kind == "correlation":
         assert predictions.gold is not None, "scores have a gold column"
         return spearman_draws(predictions.predicted, predictions.gold, draws=DRAWS, seed=seed)

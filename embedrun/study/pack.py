@@ -92,7 +92,7 @@ def write(asked: Asked, outputs: Path, target: Path, work: Path) -> tuple[int, l
         inside = replace(inside, config_dir=Path("conf"))
     if asked.claims is not None:
         inside = replace(inside, claims=_with_claims(asked.claims, name, work))
-    texts, lacking = recomputed(inside, work)
+    texts, lacking = recomputed(inside, work, cells_of(inside, work))
     for name, text in texts.items():
         (work / name).write_text(text, encoding="utf-8")
     _write_zip(replace(inside, lacking=tuple(lacking)), work, target)
@@ -138,10 +138,9 @@ def _write_zip(asked: Asked, work: Path, target: Path) -> None:
             archive.writestr(zipfile.ZipInfo(name), (work / name).read_bytes(), zipfile.ZIP_DEFLATED)
 
 
-def recomputed(asked: Asked, folder: Path) -> tuple[dict[str, str], list[str]]:
+def recomputed(asked: Asked, folder: Path, cells: Cells) -> tuple[dict[str, str], list[str]]:
     """The texts of the table and of the claims from the runs below a folder, and which seeds are missing."""
     table = asked.loaded(folder)
-    cells = cells_of(asked, folder)
     slots = cells.find(table)
     sheet = judged(sheet_of(table, slots, extra=cells.extra), table, slots, marks=True)
     texts = {TABLE: markdown(replace(sheet, commands=()))}
@@ -202,10 +201,9 @@ def _refuse_unsafe(members: Sequence[zipfile.ZipInfo]) -> None:
             raise ValueError(f"has {one.filename!r}, which no pack has")
 
 
-def differences(asked: Asked, folder: Path) -> tuple[int, list[str]]:
+def differences(asked: Asked, folder: Path, cells: Cells) -> tuple[int, list[str]]:
     """The number of scores that were recomputed from predictions, and all that is not as it was printed."""
     count, faults = 0, []
-    cells = cells_of(asked, folder)
     for run in sorted(run.path for run in cells.measured):
         recomputed_here, wrong = _scores(run)
         count += recomputed_here
@@ -218,7 +216,7 @@ def differences(asked: Asked, folder: Path) -> tuple[int, list[str]]:
     ]
     if asked.claims is not None and "; changed since" in (standing := asked.registration(folder).standing()):
         faults.append(f"{asked.claims}: {standing}")
-    texts, lacking = recomputed(asked, folder)
+    texts, lacking = recomputed(asked, folder, cells)
     for name, text in texts.items():
         path = folder / name
         faults += _unlike(name, path.read_text(encoding="utf-8") if path.is_file() else "", text)

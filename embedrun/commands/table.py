@@ -33,6 +33,7 @@ examples:
   embedrun table raoe/table6 raoe/table8 --format latex -o tables.tex
   embedrun table arccse/figure4 --scale cpu_small backbone.name=DIR
   embedrun table my_table.yaml --marks --format latex -o mine.tex
+  embedrun table my_table.yaml --check paper.tex
   embedrun table --new my_table.yaml --from outputs/angle_stsb
   embedrun table outputs/angle_stsb --format csv
   embedrun table outputs/quickstart --label loss --columns seed,training.lr
@@ -68,6 +69,8 @@ def parser() -> Parser:
     add("--label", default="", metavar="KEY,KEY", help=label)
     where = "in a list of runs: as in embedrun runs; only trainings unless it has kind="
     add("--filter", action="append", default=[], metavar="KEY=VALUE", help=where)
+    tex = "hold the numbers of a LaTeX file against the table, cell by cell; exit code 1 if one differs"
+    add("--check", type=Path, metavar="PAPER.tex", help=tex)
     new = "write a table of your own there from the finished runs below --from; no file is overwritten"
     add("--new", type=Path, metavar="FILE.yaml", help=new)
     add("--from", type=Path, action="append", dest="sources", default=[], metavar="DIR", help="with --new")
@@ -115,6 +118,9 @@ def _misused(given: argparse.Namespace, overrides: Sequence[str]) -> list[str]:
         return ["embedrun table: --new FILE.yaml --from DIR go together, and with no other table or folder"]
     if given.new is not None and not str(given.new).endswith(FILE):
         return [f"embedrun table: --new: {str(given.new)!r} is to end in .yaml"]
+    if given.check is not None and (len(given.tables) != 1 or given.folders):
+        return ["embedrun table: --check PAPER.tex goes with one table"]
+    given.marks = given.marks or given.check is not None  # they are held against the paper's
     if given.folders and any(of_tables):
         return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
     if not given.folders and any(of_runs):
@@ -154,6 +160,8 @@ def main(argv: Sequence[str]) -> int:
 
         print(list_of_tables(_cells(given)))
         return 0
+    if given.check is not None:
+        return _check(given)
     text = render(_sheets(given), given.format)
     if given.output is None:
         print(clean(text), end="")
@@ -165,6 +173,21 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError(f"embedrun table: -o: {path!r} cannot be written ({fault}); name another") from None
     say(f"written to {given.output}")
     return 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    from embedrun.table.printed import check
+
+    try:
+        source = given.check.read_text(encoding="utf-8")
+    except (OSError, ValueError) as fault:
+        raise ConfigError(f"embedrun table: --check: {str(given.check)!r} cannot be read ({fault})") from None
+    (sheet,) = _sheets(given)
+    checked = check(source, sheet, load(given.tables[0]).labels)
+    for fault in checked.faults:
+        say(f"{given.check}, {fault}")
+    say(f"{given.check}: {checked.agree} numbers agree with {sheet.name}, {len(checked.faults)} differences")
+    return 1 if checked.faults else 0
 
 
 def _write_new(given: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ shared:                                 # overrides before those of each row of 
   train: [+experiment=angle_stsb]
 seeds: [42]                             # of the runs of every row
 tolerance: 0.5                          # points off that count as reproduced
+labels: {Ours: AnglE, GloVe: null}      # with --check: rows and columns by their label in the paper's LaTeX
 baseline: AnglE                         # with --marks: each row is tested against it
 note: what is doubtful about the whole table
 unspecified: [what the paper leaves open; here what was chosen]
@@ -187,6 +188,7 @@ class _Head:
     seeds: list[int] = field(default_factory=lambda: [42])
     tolerance: float = option(0.5, unit="points", above=0)
     baseline: str | None = None
+    labels: dict[str, str | None] = field(default_factory=dict)
     note: str = ""
     unspecified: list[str] = field(default_factory=list)
     figure: Figure | None = None
@@ -295,6 +297,11 @@ def _faults(file: _Table, columns: Mapping[str, Column]) -> list[str]:
         f"{where}: no row {row!r}{nearest(row, ids)} (there are: {', '.join(ids)})"
         for where, row in against.items()
         if row not in ids
+    ]
+    faults += [
+        f"labels.{label}: no row or column {own!r}{nearest(own, [*ids, *columns])}"
+        for label, own in file.labels.items()
+        if own is not None and own not in (*ids, *columns)
     ]
     return faults + [f"rows: {count} rows are {name!r}" for name, count in ids.items() if count > 1]
 

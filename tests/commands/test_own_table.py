@@ -60,6 +60,15 @@ def test_finished_runs_become_a_table_that_finds_them_again(embedrun):
     (best,) = [line for line in shown.splitlines() if line.startswith("| training.lr=0.001 ")]
     assert "†**" in best
     assert best.split("|")[-2].strip() == "3"
+    latex = embedrun("table", "new.yaml", "--marks", "--format", "latex").out
+    Path("paper.tex").write_text(latex)
+    assert embedrun("table", "new.yaml", "--check", "paper.tex").code == 0
+    Path("paper.tex").write_text(latex.replace(r"$^\dagger$", ""))
+    assert embedrun("table", "new.yaml", "--check", "paper.tex").code == 0  # it uses no daggers
+    Path("paper.tex").write_text(latex.replace(r"\textbf", "", 1))
+    ended = embedrun("table", "new.yaml", "--check", "paper.tex")
+    assert ended.code == 1
+    assert "is to have bold type" in ended.err
     again = embedrun("table", "--new", "new.yaml", "--from", "outputs")
     assert again.code == 2
     assert "'new.yaml' exists" in again.err

@@ -29,6 +29,7 @@ GROUPS = {
         "table": "finished runs beside a paper's printed numbers, or a table of the runs below folders",
         "reproduce": "run the rows of a table, a paper's or your own, that are not done yet, then print it",
         "claims": "decide claims that were sealed before the first run, or plan how many seeds they take",
+        "learning-curve": "the score by the number of training rows, and what more rows would bring",
         "pack": "a table with the runs, predictions and claims behind it, in one file for a reader",
         "verify": "recompute a packed table from its predictions, and list all that differs",
         "ablate": "train a recipe and variants without one thing each, and say what each is worth",
@@ -108,7 +109,7 @@ def _run(arguments: list[str]) -> int:
     if word not in COMMANDS:
         say(f"embedrun has no command {word!r}{nearest(word, COMMANDS)} (it has: {', '.join(COMMANDS)})")
         return USAGE
-    return import_module(f"embedrun.commands.{word}").main(rest)
+    return import_module(f"embedrun.commands.{word.replace('-', '_')}").main(rest)
 
 
 def entry() -> NoReturn:

@@ -359,6 +359,24 @@ def forest(bars: Mapping[str, tuple[float, tuple[float, float]]], label: str, pa
     save(figure, path)
 
 
+def learning_curve(
+    points: Sequence[tuple[int, float]],
+    line: Sequence[tuple[float, float, float, float]],
+    labels: tuple[str, str],
+    path: Path,
+) -> None:
+    """Scores by training rows, and a fitted line of (rows, score, low, high) with its band."""
+    figure, (axis,) = subplots(1, 1, (7, 4.5), "")
+    axis.plot(*zip(*points, strict=True), "o", color="black", markersize=4, label="runs")
+    if line:
+        x, mean, low, high = zip(*line, strict=True)
+        axis.plot(x, mean, color="tab:blue", label="power law")
+        axis.fill_between(x, low, high, color="tab:blue", alpha=0.15, linewidth=0, label="95 % prediction")
+    axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]), xscale="log")
+    legend_above(axis, fontsize="small")
+    save(figure, path)
+
+
 def _roomy(axis: "Axes", key: str) -> None:
     """Have the y axis show one point of a score × 100 or more: scores that are almost equal look so."""
     low, high = axis.get_ylim()

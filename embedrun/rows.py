@@ -138,11 +138,14 @@ class Rows:
         return len(next(iter(self.texts.values())))
 
     def drawn(self, fraction: float, seed: int) -> "Rows":
-        """A random fraction of the rows, at least one, in their own order; `seed` alone decides which."""
+        """A random fraction of the rows, at least one, in their own order; `seed` alone decides which.
+
+        A smaller fraction is a part of a larger one with the same seed.
+        """
         if fraction >= 1:
             return self
         random = np.random.default_rng([seed, 0x64726177])
-        rows = random.choice(len(self), drawn_of(len(self), fraction), replace=False)  # (drawn,)
+        rows = random.permutation(len(self))[: drawn_of(len(self), fraction)]  # (drawn,)
         return self.part(np.sort(rows))
 
     def part(self, rows: np.ndarray) -> "Rows":

@@ -107,7 +107,7 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if all(flag.startswith("-") for flag in argv):  # the command is spoken of, not shown
         assert set(argv) <= set(re.findall(r"-[\w-]+", helped(word)))
     elif word in PLANS:
-        request = import_module(f"embedrun.commands.{word}").parser().request(argv)
+        request = import_module(f"embedrun.commands.{word.replace('-', '_')}").parser().request(argv)
         for job in jobs_of(request):
             PLANS[word](composed(request, job).config)  # type: ignore[arg-type]
     elif word == "table":
@@ -122,12 +122,12 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
         read = Parser.read
         monkeypatch.setattr(Parser, "read", lambda parser, argv: stop(read(parser, argv)))
         with pytest.raises(Understood):
-            import_module(f"embedrun.commands.{word}").main(argv)
+            import_module(f"embedrun.commands.{word.replace('-', '_')}").main(argv)
 
 
 def helped(word: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
-        import_module(f"embedrun.commands.{word}").main(["--help"])
+        import_module(f"embedrun.commands.{word.replace('-', '_')}").main(["--help"])
     return out.getvalue()
 
 

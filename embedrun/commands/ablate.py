@@ -1,5 +1,6 @@
 """Train a recipe and variants with one thing left out or replaced, and say what each thing is worth."""
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,12 +61,26 @@ def main(argv: Sequence[str]) -> int:
     given.hydra = [override for override in overrides if override not in given.overrides]
     launcher_of(given.hydra)
     from embedrun.study import ablate
-    from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
-    from embedrun.table.cells import Cells
 
     config = composed(Request("train", tuple(given.overrides), config_dir=given.config_dir)).config
     found = ablate.changes(config, given.drop, given.set)
     given.table, given.scale, given.again = ablate.table_of(given.overrides, found, given.seeds), None, False
+    runs = trained(given)
+    if isinstance(runs, int):
+        return runs
+    key = main_score(runs, "ablate")
+    _show(ablate.worths(runs, key), runs, key, str(config["name"]))
+    return 0
+
+
+Trained = dict[str, dict[int, "Measured"]]  # by row, then by seed
+
+
+def trained(given: argparse.Namespace) -> Trained | int:
+    """Run what a table of variants lacks; its runs, or the exit code where there is nothing to show."""
+    from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
+    from embedrun.table.cells import Cells
+
     rows = CurrentRows(given.overrides)
 
     def cells() -> Cells:
@@ -79,19 +94,22 @@ def main(argv: Sequence[str]) -> int:
     if given.dry_run:
         say(listing(stages, plans, None), sys.stdout)
         return 0
-    failed = run_stages(given, stages, plans, rows)
-    if failed:
+    if run_stages(given, stages, plans, rows):
         return 1
-    slots = cells().find(given.table, given.seeds)
-    runs: dict[str, dict[int, Measured]] = {label: {} for label in labels}
-    for slot in slots:
+    runs: Trained = {label: {} for label in labels}
+    for slot in cells().find(given.table, given.seeds):
         if slot.run is not None:
             runs[slot.row.id][slot.seed] = slot.run
-    key = RunFiles(next(iter(runs[ablate.FULL].values())).path).main.get("name")
+    return runs
+
+
+def main_score(runs: Trained, command: str) -> str:
+    """The key of the score that stands for the runs; ConfigError if they have none."""
+    first = next(run for by_seed in runs.values() for run in by_seed.values())
+    key = RunFiles(first.path).main.get("name")
     if not key:
-        raise ConfigError("embedrun ablate: the runs have no score; choose an evaluation")
-    _show(ablate.worths(runs, key), runs, key, str(config["name"]))
-    return 0
+        raise ConfigError(f"embedrun {command}: the runs have no score; choose an evaluation")
+    return str(key)
 
 
 def _show(

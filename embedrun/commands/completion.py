@@ -46,7 +46,7 @@ def answers(line: str) -> list[str]:
 def _after(command: str, *typed: str, current: str) -> list[str]:
     if command not in _with_parser():
         return []
-    made = import_module(f"embedrun.commands.{command}").parser()
+    made = import_module(f"embedrun.commands.{command.replace('-', '_')}").parser()
     values = {**made.values(), **dict.fromkeys(("-h", "--help"), _groups_of(made))}
     if "--scale" in values:
         values["--scale"] = presets.groups().get("scale", [])

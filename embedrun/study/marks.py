@@ -67,6 +67,7 @@ def judged(sheet: Sheet, table: Table, slots: Sequence[Slot], *, marks: bool) ->
         for row in table.rows:
             if sides := scores.sides(row.id, str(column.against), column.parts[0]):
                 p[row.id, column.heading] = estimate(*sides).p, len(sides[0])
+    against = {(column.against, column.heading) for column in table.columns}
     best, better, told = _marks(sheet, table, scores) if marks else (set(), set(), [])
     if scores.untested:
         told.append(f"Not tested, since no predictions give the score: {', '.join(scores.untested)}")
@@ -75,6 +76,8 @@ def judged(sheet: Sheet, table: Table, slots: Sequence[Slot], *, marks: bool) ->
         place = old.row, old.column
         if place in p:
             return replace(old, mean=p[place][0], n=p[place][1], mark="measured")
+        if place in against:
+            return replace(old, mark="")
         return replace(old, best=place in best, better=place in better)
 
     rows = (replace(row, entries=tuple(map(entry, row.entries))) for row in sheet.rows)

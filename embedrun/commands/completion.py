@@ -62,7 +62,8 @@ def _after(command: str, *typed: str, current: str) -> list[str]:
 
 def _with_parser() -> list[str]:
     """The commands: every module of theirs but the one for all of them."""
-    return [module.name for module in iter_modules(commands.__path__) if module.name != "command_line"]
+    names = (module.name for module in iter_modules(commands.__path__))
+    return [name.replace("_", "-") for name in names if name != "command_line"]
 
 
 def _groups_of(made: Parser) -> list[str]:

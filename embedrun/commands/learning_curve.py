@@ -23,7 +23,8 @@ _EPILOG = """A seed draws the rows, and each part holds the smaller ones. What h
 The power law is checked on the largest part: the others predict it.
 
 examples:
-  embedrun learning-curve +experiment=quickstart --fractions 0.1,0.2,0.4,0.8 --seeds 1,2,3"""
+  embedrun learning-curve +experiment=quickstart --fractions 0.1,0.2,0.4,0.8 --seeds 1,2,3
+  embedrun learning-curve +experiment=angle_stsb --dry-run"""
 
 
 def parser() -> Parser:

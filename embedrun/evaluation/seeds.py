@@ -29,6 +29,17 @@ class Spread:
         return cls(statistics.fmean(values), sd, len(values))
 
 
+def expected_best(values: Sequence[float], trials: int, *, lowest: bool = False) -> float:
+    r"""The best score that so many trials are expected to find, drawn with replacement from these values.
+
+    :math:`\sum_i v_{(i)} [(i/N)^n - ((i-1)/N)^n]`, the values in ascending order, or in descending order
+    where the lowest is the best (Dodge et al. 2019, Show Your Work, section 3).
+    """
+    ranked, count = sorted(values, reverse=lowest), len(values)
+    shares = [((place + 1) / count) ** trials - (place / count) ** trials for place in range(count)]
+    return math.fsum(value * share for value, share in zip(ranked, shares, strict=True))
+
+
 def listed(seeds: Sequence[int]) -> str:
     """`1, 2, 5`; six and more that follow each other are `1 to 6`."""
     parts = []

@@ -13,7 +13,7 @@ from statistics import fmean
 
 from embedrun.console import clean, fitted, room, score_text, spread_text, wrapped
 from embedrun.errors import INTERRUPTED, TERMINATED
-from embedrun.evaluation.seeds import Spread, tied
+from embedrun.evaluation.seeds import Spread, expected_best, tied
 from embedrun.files import Plain, publish, read_json, to_json
 from embedrun.report.diff import interval_over_rows
 from embedrun.runs.directory import Outcome
@@ -257,7 +257,19 @@ def verdict(results: Results, most: int | None = None) -> list[str]:
     heading = "best" if len(first) == 1 else "tied for the best"
     several = {min(len(group.scores), len(best.scores)) > 1 for group in ranking[1:] if group.standing}
     rules = [rule for rule, is_used in ((_SEVERAL, True in several), (_ONE, False in several)) if is_used]
-    return [f"{heading} by {results.metric}: {'; '.join(named)}", *rules]
+    return [f"{heading} by {results.metric}: {'; '.join(named)}", *_of_chance(results), *rules]
+
+
+def _of_chance(results: Results) -> list[str]:
+    """What the best of fewer trials would be expected to have: how much of the best score is the choice."""
+    means = [group.spread.mean for group in results.ranking if group.spread is not None]
+    if len(means) < 3:
+        return []
+    sizes = sorted({1, *(2**power for power in range(1, 10) if 2**power < len(means)), len(means)})
+    key, lowest = str(results.metric), results.jobs[0].lowest
+    expected = (score_text(key, expected_best(means, size, lowest=lowest)) for size in sizes)
+    numbers = ", ".join(f"{size}: {text}" for size, text in zip(sizes, expected, strict=True))
+    return [f"expected best {key} of so many trials: {numbers}; above that of 1 it is also luck"]
 
 
 def _job_rows(results: Results) -> list[list[str]]:

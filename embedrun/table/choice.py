@@ -25,6 +25,7 @@ def chosen(slots: Sequence[Slot]) -> Chosen:
     for slot in slots:
         groups.setdefault((slot.row.id, slot.cell.headings), []).append(slot)
     made = Chosen([])
+    counts = {row: len({slot.cell.choice for slot in group}) for (row, _), group in groups.items()}
     for (row, headings), group in groups.items():
         settings: dict[str, list[Slot]] = {}
         for slot in group:
@@ -39,6 +40,9 @@ def chosen(slots: Sequence[Slot]) -> Chosen:
             else:
                 best, why = _best(settings)
                 told.append(f"{', '.join(headings)}: {why}" if group[0].row.parts else why)
+                if others := sorted({*counts.values()} - {counts[row]}):
+                    tried = f"{counts[row]} settings, other rows {', '.join(map(str, others))}"
+                    told.append(f"It was tried with {tried}: more trials alone raise the best score")
                 made.slots.extend(settings[best])
         else:
             made.slots.extend(group)

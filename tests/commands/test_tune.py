@@ -1,12 +1,15 @@
 import csv
 import importlib.util
+import json
 import shlex
 from pathlib import Path
 
 import pytest
+from made_jobs import in_this_process
 
 from embedrun.commands import tune
 from embedrun.errors import ConfigError
+from embedrun.launch import launcher
 
 study = pytest.importorskip("embedrun.study.trials")  # skipped without optuna
 trial = pytest.importorskip("embedrun.study.tune")
@@ -126,3 +129,19 @@ def test_three_real_trials_end_with_a_best_one_that_trains_alone(
     assert ended.code == 0
     (alone,) = (line for line in ended.out.splitlines() if line.startswith(METRIC))
     assert f" {best:.2f} " in alone
+
+
+@pytest.mark.usefixtures("_alone", "_quick_plots")
+def test_finalists_are_trained_with_new_seeds(trials, capsys, monkeypatch):
+    monkeypatch.setattr(launcher, "run_in_child", in_this_process)
+    short = ("training.max_steps=2", "dataset.train_rows=64", "dataset.test_rows=60")
+    assert ran(*short, "training.lr=choice(1e-3,1e-4)", "--confirm", "2") == 0
+    assert len(trials) == 2
+    by_lr: dict[str, list[float]] = {}
+    for path in Path("outputs/quickstart").glob("20*/results.json"):
+        lr = path.with_name("config.yaml").read_text().partition("\n  lr: ")[2].split()[0]
+        by_lr.setdefault(lr, []).append(json.loads(path.read_text())["scores"][METRIC])
+    lines = capsys.readouterr().out.partition("on new seeds")[2].splitlines()[2:4]
+    means = [f"{sum(by_lr[lr]) / 2:.2f}" for lr in ("0.001", "0.0001")]  # the higher lr has the better trial
+    assert [line.split()[2] for line in lines] == means
+    assert [line.split()[1] for line in lines] == ["0.00", "0.00"]  # that is, the trials' scores are their lr

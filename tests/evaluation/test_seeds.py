@@ -1,8 +1,10 @@
 import math
+from itertools import product
+from statistics import fmean
 
 import pytest
 
-from embedrun.evaluation.seeds import OverSeeds, Spread, compared
+from embedrun.evaluation.seeds import OverSeeds, Spread, compared, expected_best
 
 
 def test_a_spread_divides_by_n_minus_one():
@@ -40,3 +42,11 @@ def test_one_seed_has_no_interval():
 def test_where_no_seed_changes_anything_the_interval_has_no_width(seeds):
     found = compared({1: 80.0, 2: 80.0}, dict.fromkeys(seeds, 81.0))
     assert (found.difference, found.low, found.high, found.p, found.is_tie) == (1, 1, 1, None, False)
+
+
+def test_the_expected_best_is_the_mean_over_every_draw_of_so_many_trials():
+    values = [50.0, 51.5, 51.0, 53.0]
+    draws = list(product(values, repeat=3))
+    assert expected_best(values, 3) == pytest.approx(fmean(map(max, draws)))
+    assert expected_best(values, 3, lowest=True) == pytest.approx(fmean(map(min, draws)))
+    assert expected_best(values, 1) == pytest.approx(fmean(values))

@@ -1,19 +1,13 @@
 """Train a recipe and variants with one thing left out or replaced, and say what each thing is worth."""
 
-import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.commands.command_line import Parser, seed_list, with_runs
-from embedrun.commands.reproduce import run_stages
-from embedrun.config.compose import composed
-from embedrun.config.request import Request, task_overrides
-from embedrun.config.safety import launcher_of
+from embedrun.commands.command_line import Parser, seed_list
+from embedrun.commands.reproduce import main_score, recipe_of, trained
 from embedrun.console import clean, fitted, room, say, spread_text
 from embedrun.errors import ConfigError
-from embedrun.runs.reading import RunFiles
 
 if TYPE_CHECKING:
     from embedrun.study.ablate import Worth
@@ -56,60 +50,18 @@ def main(argv: Sequence[str]) -> int:
     given.seeds = seed_list(given.seeds, "ablate") or ()
     if len(given.seeds) < 2:
         raise ConfigError("embedrun ablate: --seeds: a difference needs two seeds or more, as 1,2,3")
-    overrides = with_runs(given.words)
-    given.overrides = task_overrides(overrides)
-    given.hydra = [override for override in overrides if override not in given.overrides]
-    launcher_of(given.hydra)
+    config = recipe_of(given)
     from embedrun.study import ablate
 
-    config = composed(Request("train", tuple(given.overrides), config_dir=given.config_dir)).config
     found = ablate.changes(config, given.drop, given.set)
-    given.table, given.scale, given.again = ablate.table_of(given.overrides, found, given.seeds), None, False
-    runs = trained(given)
+    table = ablate.table_of(given.overrides, found, given.seeds)
+    more = {"hydra": given.hydra, "config_dir": given.config_dir, "dry_run": given.dry_run}
+    runs = trained(table, given.overrides, **more)
     if isinstance(runs, int):
         return runs
     key = main_score(runs, "ablate")
     _show(ablate.worths(runs, key), runs, key, str(config["name"]))
     return 0
-
-
-Trained = dict[str, dict[int, "Measured"]]  # by row, then by seed
-
-
-def trained(given: argparse.Namespace) -> Trained | int:
-    """Run what a table of variants lacks; its runs, or the exit code where there is nothing to show."""
-    from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
-    from embedrun.table.cells import Cells
-
-    rows = CurrentRows(given.overrides)
-
-    def cells() -> Cells:
-        return Cells(counts=lambda run: not rows.changed(run), config_dir=given.config_dir)
-
-    labels = [row.id for row in given.table.rows]
-    stages = tasks_of(cells(), given.table, labels, given.seeds)
-    plans = Plans(stages, None, given.config_dir)
-    if plans.refused:
-        raise ConfigError(list(dict.fromkeys(plans.refused.values())))
-    if given.dry_run:
-        say(listing(stages, plans, None), sys.stdout)
-        return 0
-    if run_stages(given, stages, plans, rows):
-        return 1
-    runs: Trained = {label: {} for label in labels}
-    for slot in cells().find(given.table, given.seeds):
-        if slot.run is not None:
-            runs[slot.row.id][slot.seed] = slot.run
-    return runs
-
-
-def main_score(runs: Trained, command: str) -> str:
-    """The key of the score that stands for the runs; ConfigError if they have none."""
-    first = next(run for by_seed in runs.values() for run in by_seed.values())
-    key = RunFiles(first.path).main.get("name")
-    if not key:
-        raise ConfigError(f"embedrun {command}: the runs have no score; choose an evaluation")
-    return str(key)
 
 
 def _show(

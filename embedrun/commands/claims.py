@@ -58,8 +58,9 @@ def main(argv: Sequence[str]) -> int:
     from embedrun.table.cells import Cells
 
     file = registration.read(given.file)
-    cells = Cells([given.outputs], extra=given.overrides, config_dir=given.config_dir)
-    slots = [] if file.evidence is not None and not given.seal else cells.find(file.of)
+    slots = []
+    if given.sd is None and (file.evidence is None or given.seal):
+        slots = Cells([given.outputs], extra=given.overrides, config_dir=given.config_dir).find(file.of)
     if given.seal:
         made = file.make_seal(slots)
         say(f"sealed {made['sealed']}, commit {made['commit'] or 'unknown: this is no repository'}")
@@ -82,6 +83,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         problems.append(f"embedrun claims: expected one file of claims, got {' '.join(paths) or 'none'}")
     if (given.sd is not None or given.difference is not None) and not given.plan:
         problems.append("embedrun claims: --sd and --difference go with --plan")
+    if given.rows_sd and given.sd is None:
+        problems.append("embedrun claims: --rows-sd goes with --sd")
     if any(value is not None and value < 0 for value in (given.sd, given.rows_sd)):
         problems.append("embedrun claims: --sd, --rows-sd: a standard deviation is 0 or more")
     if given.difference is not None and given.difference <= 0:

@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from embedrun.commands.ablate import main_score, trained
-from embedrun.commands.command_line import Parser, seed_list, with_runs
-from embedrun.config.compose import composed
-from embedrun.config.request import Request, task_overrides
-from embedrun.config.safety import launcher_of
+from embedrun.commands.command_line import Parser, seed_list
+from embedrun.commands.reproduce import main_score, recipe_of, trained
 from embedrun.console import clean, fitted, room, say, score_text, spread_text
 from embedrun.errors import ConfigError
 from embedrun.evaluation.seeds import Spread
@@ -51,15 +48,12 @@ def main(argv: Sequence[str]) -> int:
     given = parser().read(argv)
     given.seeds = seed_list(given.seeds, "learning-curve") or (1, 2, 3)
     fractions = _fractions(given.fractions)
-    overrides = with_runs(given.words)
-    given.overrides = task_overrides(overrides)
-    given.hydra = [override for override in overrides if override not in given.overrides]
-    launcher_of(given.hydra)
-    config = composed(Request("train", tuple(given.overrides), config_dir=given.config_dir)).config
+    config = recipe_of(given)
     from embedrun.study.learning_curve import table_of
 
-    given.table, given.scale, given.again = table_of(given.overrides, fractions, given.seeds), None, False
-    runs = trained(given)
+    table = table_of(given.overrides, fractions, given.seeds)
+    more = {"hydra": given.hydra, "config_dir": given.config_dir, "dry_run": given.dry_run}
+    runs = trained(table, given.overrides, **more)
     if isinstance(runs, int):
         return runs
     key = main_score(runs, "learning-curve")
@@ -92,7 +86,7 @@ def _show(points: Sequence[tuple[int, float]], key: str, name: str) -> None:
     law = fitted_law(points)
     cells = [["rows", key, "power law", "95 % of a run"]]
     sizes = sorted({rows for rows, _ in points})
-    for size in (*sizes, 2 * sizes[-1], 4 * sizes[-1]):
+    for size in (*sizes, *((2 * sizes[-1], 4 * sizes[-1]) if law else ())):
         spread = Spread.of([score for rows, score in points if rows == size])
         own = spread_text(key, spread and spread.mean, spread and spread.sd)
         mean, *ends = law.at(size) if law else (None,)

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from embedrun.commands.command_line import Parser, misplaced, with_runs
+from embedrun.config.check import nearest
 from embedrun.console import say
 from embedrun.errors import ConfigError
 from embedrun.files import expanded, read_yaml
@@ -37,13 +38,8 @@ def parser() -> Parser:
     add("words", nargs="+", metavar="TABLE|DIR", help=what)
     add("-o", "--output", type=Path, required=True, metavar="PACK.zip", help="no file is overwritten")
     add("--config-dir", "-cd", type=Path, metavar="DIR", help="your own YAML, which is packed, too")
-    add(
-        "--outputs",
-        type=Path,
-        default=Path("outputs"),
-        metavar="DIR",
-        help="where the runs are; else outputs",
-    )
+    where = "where the runs are; else outputs"
+    add("--outputs", type=Path, default=Path("outputs"), metavar="DIR", help=where)
     return made
 
 
@@ -73,14 +69,25 @@ def main(argv: Sequence[str]) -> int:
 
 def _sorted(words: Sequence[str]) -> tuple[str | None, str | None, Path | None]:
     """The table, the claims and the folder of runs among the words, each None where there is none."""
-    own = [word for word in words if word.endswith(FILE) and expanded(word).is_file()]
-    files = {word: read_yaml(expanded(word)) for word in own}
-    claims = [word for word, content in files.items() if isinstance(content, dict) and "claims" in content]
-    tables = [word for word in words if word in names() or (word in files and word not in claims)]
-    folders = [Path(word) for word in words if Path(word).is_dir()]
-    if len(tables) + len(folders) != 1 or len(claims) > 1 or len(words) != len(claims) + 1:
-        raise ConfigError(
-            f"embedrun pack: expected a table and at most one file of claims, or a folder of runs; got "
-            f"{' '.join(words)}"
-        )
+    claims, tables, folders, problems = [], [], [], []
+    for word in words:
+        if word.endswith(FILE):
+            try:
+                content = read_yaml(expanded(word))
+            except (OSError, ValueError) as fault:
+                problems.append(f"embedrun pack: {word}: cannot be read: {fault}")
+                continue
+            (claims if isinstance(content, dict) and "claims" in content else tables).append(word)
+        elif word in names():
+            tables.append(word)
+        elif Path(word).is_dir():
+            folders.append(Path(word))
+        else:
+            there = nearest(word, names())
+            problems.append(f"embedrun pack: no table, file of claims or folder of runs {word!r}{there}")
+    if not problems and (len(tables) + len(folders) != 1 or len(claims) > len(tables)):
+        told = "a table and at most one file of claims, or a folder of runs"
+        problems.append(f"embedrun pack: expected {told}; got {' '.join(words)}")
+    if problems:
+        raise ConfigError(problems)
     return next(iter(tables), None), next(iter(claims), None), next(iter(folders), None)

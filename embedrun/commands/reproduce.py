@@ -17,14 +17,16 @@ from embedrun.config.request import Request, task_overrides
 from embedrun.config.safety import launcher_of
 from embedrun.console import clean, say
 from embedrun.errors import USAGE, ConfigError
+from embedrun.files import Plain
 from embedrun.launch import launcher
 from embedrun.runs.directory import new_folder
+from embedrun.runs.reading import RunFiles
 from embedrun.table.formats import render
 from embedrun.table.preset import FILE, Table, load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.study.reproduce import CurrentRows, Plans, Task
-    from embedrun.table.cells import Cells, Seeds
+    from embedrun.table.cells import Cells, Measured, Seeds
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
 interrupted ones resume: after a kill, run the same command again. Overrides apply to every row that has the
@@ -125,7 +127,7 @@ def main(argv: Sequence[str]) -> int:
         return USAGE if plans.refused else 0
     if plans.refused and not plans.made:
         raise ConfigError(list(dict.fromkeys(plans.refused.values())))
-    failed = run_stages(given, stages, plans, rows)
+    failed = run_stages(given.table, stages, plans, rows, hydra=given.hydra, again=given.again)
     _show(given, seeds, rows)
     return 1 if failed else 0
 
@@ -142,7 +144,13 @@ def _cells(given: argparse.Namespace, rows: "CurrentRows") -> "Cells":
 
 
 def run_stages(
-    given: argparse.Namespace, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
+    table: Table,
+    stages: "Sequence[Sequence[Task]]",
+    plans: "Plans",
+    rows: "CurrentRows",
+    *,
+    hydra: Sequence[str],
+    again: bool,
 ) -> bool:
     """Run what is planned, and print what became of it; whether any cell failed."""
     from embedrun.study.reproduce import Reproduction
@@ -152,13 +160,13 @@ def run_stages(
             if task.known in plans.refused:
                 say(f"{task.label} will not run: {plans.refused[task.known]}")
     time = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    folder = new_folder(Path("outputs", "reproduce", _folder_of(given.table)), time)
-    reproduction = Reproduction(plans, rows, folder, hydra=given.hydra, again=given.again)
+    folder = new_folder(Path("outputs", "reproduce", _folder_of(table)), time)
+    reproduction = Reproduction(plans, rows, folder, hydra=hydra, again=again)
     try:
         for stage in stages:
             reproduction.run(stage)
     except launcher.Interrupted as stop:
-        alone = " with --only for each of the rows that are left" if given.again else ""
+        alone = " with --only for each of the rows that are left" if again else ""
         say(f"\n{reproduction.listing()}\nrun the same command{alone} to resume")
         raise stop.stop from None
     finally:
@@ -167,6 +175,64 @@ def run_stages(
                 place.rmdir()
     say(f"\n{reproduction.listing()}")
     return reproduction.failed
+
+
+def recipe_of(given: argparse.Namespace) -> Plain:
+    """The recipe that is typed as of `train`, composed; `given` gets its `overrides` and those of `hydra`."""
+    overrides = with_runs(given.words)
+    given.overrides = task_overrides(overrides)
+    given.hydra = [override for override in overrides if override not in given.overrides]
+    launcher_of(given.hydra)
+    return composed(Request("train", tuple(given.overrides), config_dir=given.config_dir)).config
+
+
+Trained = dict[str, dict[int, "Measured"]]  # by row, then by seed
+
+
+def trained(
+    table: Table,
+    overrides: Sequence[str],
+    *,
+    hydra: Sequence[str] = (),
+    config_dir: Path | None = None,
+    again: bool = False,
+    dry_run: bool = False,
+) -> Trained | int:
+    """Run what a table of trainings lacks; its runs, or the exit code where there is nothing to show.
+
+    `overrides` are those that all cells have; of these only `data_dir` says something that the cells do not.
+    """
+    from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
+    from embedrun.table.cells import Cells
+
+    rows, labels = CurrentRows(overrides), [row.id for row in table.rows]
+
+    def cells() -> Cells:
+        return Cells(counts=lambda run: not rows.changed(run), config_dir=config_dir)
+
+    stages = tasks_of(cells(), table, labels, table.seeds, again=again)
+    plans = Plans(stages, None, config_dir)
+    if plans.refused:
+        raise ConfigError(list(dict.fromkeys(plans.refused.values())))
+    if dry_run:
+        say(listing(stages, plans, None), sys.stdout)
+        return 0
+    if run_stages(table, stages, plans, rows, hydra=hydra, again=again):
+        return 1
+    runs: Trained = {label: {} for label in labels}
+    for slot in cells().find(table, table.seeds):
+        if slot.run is not None:
+            runs[slot.row.id][slot.seed] = slot.run
+    return runs
+
+
+def main_score(runs: Trained, command: str) -> str:
+    """The key of the score that stands for the runs; ConfigError if they have none."""
+    first = next(run for by_seed in runs.values() for run in by_seed.values())
+    key = RunFiles(first.path).main.get("name")
+    if not key:
+        raise ConfigError(f"embedrun {command}: the runs have no score; choose an evaluation")
+    return str(key)
 
 
 def _folder_of(table: Table) -> str:

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.commands.ablate import main_score, trained
 from embedrun.commands.command_line import Parser, with_runs
+from embedrun.commands.reproduce import main_score, trained
 from embedrun.config.yaml_file import expanded
 from embedrun.console import clean, fitted, room, say, score_text, spread_text
 from embedrun.errors import ConfigError, RunFailed, install_extra
@@ -112,25 +112,19 @@ def _confirm(given: argparse.Namespace, plan: "TunePlan", study: "Study") -> int
     finalists, first = study.ranking()[:_FINALISTS], int(plan.config["seed"]) + 1
     words = {f"trial {row.number}": tuple(plan.overrides(row.values)) for row in finalists}
     rows = [Row(label, cells=(Cell("train", own, ("score",)),)) for label, own in words.items()]
-    given.seeds = list(range(first, first + given.confirm))
-    given.table = Table(name="confirm", title="Finalists", rows=rows, seeds=given.seeds, columns=())
-    given.scale, given.again, given.dry_run, given.hydra = None, False, False, []
-    given.overrides = list(plan.typed)
-    runs = trained(given)
+    seeds = list(range(first, first + given.confirm))
+    table = Table(name="confirm", title="Finalists", rows=rows, seeds=seeds, columns=())
+    runs = trained(table, plan.typed, config_dir=given.config_dir)
     if isinstance(runs, int):
         return runs
     key, main_key = study.metric or "score", main_score(runs, "tune")
     cells = [["trial", f"{key} found", f"{key} on new seeds", main_key]]
     for row, by_seed in zip(finalists, runs.values(), strict=True):
-        spreads = [
-            Spread.of([run.scores[name] for run in by_seed.values() if name in run.scores])
-            for name in (key, main_key)
-        ]
-        again, main = (
-            spread_text(name, one and one.mean, one and one.sd)
-            for name, one in zip((key, main_key), spreads, strict=True)
-        )
-        cells.append([str(row.number), score_text(key, row.score), again, main])
+        spreads = []
+        for name in (key, main_key):
+            one = Spread.of([run.scores[name] for run in by_seed.values() if name in run.scores])
+            spreads.append(spread_text(name, one and one.mean, one and one.sd))
+        cells.append([str(row.number), score_text(key, row.score), *spreads])
     print(f"\n{clean(fitted(cells, room(), right=(0, 1, 2, 3)))}\n")
     say(f"{given.confirm} seeds each, from {first} on; what was found is the best of {study.done()} trials")
     return 0

@@ -10,13 +10,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import Parser
-from embedrun.commands.reproduce import run_stages
+from embedrun.commands.reproduce import trained
 from embedrun.console import clean, say, score_text
 from embedrun.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from embedrun.study.pack import Asked
-    from embedrun.table.cells import Cells, Slot
+    from embedrun.table.cells import Cells, Measured, Slot
 
 _EPILOG = """Every score, mean, deviation, interval, mark and verdict is computed anew from the predictions of
 each row, and held against what was printed. Exit code 1 if anything differs. Nothing in a pack is run; with
@@ -64,9 +64,9 @@ def main(argv: Sequence[str]) -> int:
         cells = pack.cells_of(asked, folder)
         count, more = pack.differences(asked, folder, cells)
         faults += more
-        print(clean((folder / pack.TABLE).read_text(encoding="utf-8")))
+        for printed in filter(Path.is_file, (folder / pack.TABLE, folder / pack.CLAIMS)):
+            print(clean(printed.read_text(encoding="utf-8")))
         if asked.claims is not None:
-            print(clean((folder / pack.CLAIMS).read_text(encoding="utf-8")))
             say(asked.registration(folder).standing())
         for line in asked.lacking:
             say(f"the table was not complete: {line}")
@@ -81,35 +81,24 @@ def main(argv: Sequence[str]) -> int:
 
 def _rerun(given: argparse.Namespace, asked: "Asked", folder: Path, packed: "Cells") -> bool:
     """Train some of the packed runs anew; whether one failed, or has another score as printed."""
-    from embedrun.study.reproduce import CurrentRows, Plans, tasks_of
-    from embedrun.table.cells import Cells
-
     conf = None if asked.config_dir is None else folder / asked.config_dir
     table = asked.loaded(folder)
     slots = [slot for slot in packed.find(table) if slot.run is not None]
-    given.scale, given.again, given.hydra = None, True, []
     wrong = False
     for slot in random.Random(given.seed).sample(slots, min(given.rerun, len(slots))):
-        given.table = replace(table, rows=[replace(slot.row, cells=(slot.cell,))])
-
-        def here() -> Cells:
-            return Cells(extra=asked.overrides, config_dir=conf)
-
-        stages = tasks_of(here(), given.table, [slot.row.id], [slot.seed], again=True)
-        failed = run_stages(given, stages, Plans(stages, None, conf), CurrentRows(asked.overrides))
-        lines = [] if failed else _unlike(slot, here().find(given.table, [slot.seed])[0])
-        for line in lines:
+        cell = replace(slot.cell, overrides=slot.overrides[:-1])  # with those of every run, without the seed
+        one = replace(table, rows=[replace(slot.row, cells=(cell,))], seeds=[slot.seed])
+        runs = trained(one, asked.overrides, config_dir=conf, again=True)
+        lines = ["it failed"] if isinstance(runs, int) else _unlike(slot, runs[slot.row.id][slot.seed])
+        for line in lines or ["every score is the same as printed"]:
             say(f"rerun of {slot.row.id}, seed {slot.seed}: {line}")
-        if not failed and not lines:
-            say(f"rerun of {slot.row.id}, seed {slot.seed}: every score is the same as printed")
-        wrong = wrong or failed or bool(lines)
+        wrong = wrong or bool(lines)
     return wrong
 
 
-def _unlike(packed: "Slot", rerun: "Slot") -> list[str]:
+def _unlike(packed: "Slot", rerun: "Measured") -> list[str]:
     assert packed.run is not None
-    assert rerun.run is not None, "it has not failed"
-    now = rerun.run.scores
+    now = rerun.scores
     printed = {
         key: (score_text(key, value), score_text(key, now[key]) if key in now else "not there")
         for key, value in packed.run.scores.items()

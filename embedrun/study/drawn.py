@@ -15,7 +15,6 @@ from embedrun.report.diff import Predictions, files, place, score_key
 from embedrun.runs.reading import RunFiles
 from embedrun.study.claims import Scored
 from embedrun.table.cells import Slot
-from embedrun.table.choice import chosen
 from embedrun.table.preset import Table
 
 DRAWS = 1000  # resamples of the test rows
@@ -72,7 +71,7 @@ def draws_of(path: Path) -> np.ndarray:
 
 
 def evidence(table: Table, row: str, heading: str, slots: Sequence[Slot]) -> dict[int, Scored]:
-    """By seed, what the finished runs of a row have in a column, with its resamples.
+    """By seed, what the finished runs of a row have in a column, with its resamples; of `chosen` slots.
 
     A mean or a difference of other columns has the seeds that all of its parts have.
 
@@ -89,7 +88,7 @@ def evidence(table: Table, row: str, heading: str, slots: Sequence[Slot]) -> dic
         raise ConfigError(f"{table.name}: {heading} is no score, so nothing is known of its spread over rows")
     runs = {
         slot.seed: slot.run.path
-        for slot in chosen(slots).slots
+        for slot in slots
         if slot.row.id == row and heading in slot.cell.headings and slot.run is not None
     }
     return {seed: scored(run, column.key) for seed, run in runs.items()}

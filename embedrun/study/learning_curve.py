@@ -23,8 +23,14 @@ _FEWEST = 3  # sizes, one for each of a, b and c
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """The fitted *a*, *b* and *c*, ``(3,)``, their covariance, ``(3, 3)``, and how the runs stray from it."""
+    """The fitted curve; *b* and *c*, which are positive, as logarithms, *b* with `smallest` rows as the unit.
 
+    Args:
+        parameters: *a*, log *b* and log *c*, ``(3,)``; `covariance` is theirs, ``(3, 3)``.
+        variance: of the runs about the curve, with `freedom` degrees of freedom.
+    """
+
+    smallest: float
     parameters: np.ndarray
     covariance: np.ndarray
     variance: float
@@ -32,12 +38,13 @@ class PowerLaw:
 
     def at(self, rows: float) -> tuple[float, float, float]:
         """The score that is expected at so many rows, and the ends of the 95 % interval of a run."""
-        a, b, c = self.parameters
-        power = rows**-c
-        slope = np.array([1.0, -power, b * np.log(rows) * power])  # (3,)
+        a, log_b, log_c = self.parameters
+        size, c = rows / self.smallest, np.exp(log_c)
+        lost = np.exp(log_b) * size**-c
+        slope = np.array([1.0, -lost, lost * c * np.log(size)])  # (3,)
         error = float(np.sqrt(self.variance + slope @ self.covariance @ slope))
         half = float(t.ppf(0.975, self.freedom)) * error
-        mean = float(a - b * power)
+        mean = float(a - lost)
         return mean, mean - half, mean + half
 
 
@@ -46,21 +53,21 @@ def fitted_law(points: Points) -> PowerLaw | None:
     rows, scores = (np.array(values, dtype=float) for values in zip(*points, strict=True))  # (runs,) each
     if len(np.unique(rows)) < _FEWEST or len(rows) <= _FEWEST:
         return None
-    begin = (scores.max() + 1.0, (scores.max() + 1.0 - scores.min()) * rows.min() ** 0.5, 0.5)
-    limits = ([-np.inf, 0.0, 1e-3], [np.inf, np.inf, 5.0])
+    smallest, above = float(rows.min()), float(scores.max()) + 1
+    begin = (above, np.log(above - scores.min()), np.log(0.5))
     try:
-        parameters, covariance = curve_fit(_law, rows, scores, p0=begin, bounds=limits, maxfev=20_000)
-    except (RuntimeError, ValueError):
-        return None
-    if not np.isfinite(covariance).all():
+        parameters, covariance = curve_fit(_law, rows / smallest, scores, p0=begin, maxfev=20_000)
+    except RuntimeError:
         return None
     freedom = len(rows) - _FEWEST
-    variance = float(np.sum((scores - _law(rows, *parameters)) ** 2) / freedom)
-    return PowerLaw(parameters, covariance, variance, freedom)
+    variance = float(np.sum((scores - _law(rows / smallest, *parameters)) ** 2) / freedom)
+    fits = np.isfinite([*covariance.flat, variance]).all()
+    return PowerLaw(smallest, parameters, covariance, variance, freedom) if fits else None
 
 
-def _law(rows: np.ndarray, a: float, b: float, c: float) -> np.ndarray:
-    return a - b * rows**-c
+def _law(size: np.ndarray, a: float, log_b: float, log_c: float) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return a - np.exp(log_b) * size ** -np.exp(log_c)
 
 
 def held_out(points: Points) -> tuple[int, float, PowerLaw | None]:

@@ -12,6 +12,7 @@ from embedrun.errors import ConfigError
 from embedrun.study.claims import ALPHA, LEAST, Claim, Scored, decide, estimate, sides_of
 from embedrun.study.drawn import evidence
 from embedrun.table.cells import Slot
+from embedrun.table.choice import chosen
 from embedrun.table.preset import Table
 from embedrun.table.sheet import Entry, Sheet
 
@@ -22,7 +23,7 @@ class _Scores:
     """What the runs of a table have, with resamples, read where a comparison asks for it."""
 
     def __init__(self, table: Table, slots: Sequence[Slot]) -> None:
-        self._table, self._slots = table, slots
+        self._table, self._slots = table, chosen(slots).slots
         self._known: dict[_Place, dict[int, Scored]] = {}
         self.untested: dict[str, None] = {}  # columns without predictions behind their scores
 

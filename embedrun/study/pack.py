@@ -186,6 +186,8 @@ def unpack(pack: Path, work: Path) -> tuple[Asked, list[str]]:
             Path("conf") if manifest["conf"] else None,
             tuple(manifest["lacking"]),
         )
+        if lacking := {asked.table, asked.claims or asked.table} - there.keys():
+            raise ValueError(f"has no file {', '.join(lacking)}")
     faults = [f"{name}: is missing" for name in sorted(kept.keys() - there.keys())]
     faults += [f"{name}: was not packed with the others" for name in sorted(there.keys() - kept.keys())]
     faults += [f"{name}: has changed" for name in sorted(kept) if there.get(name, kept[name]) != kept[name]]

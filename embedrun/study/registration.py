@@ -36,6 +36,7 @@ from embedrun.files import Plain, as_written, expanded, publish, read_json, sha2
 from embedrun.study.claims import ALPHA, LEAST, Claim, Correction, Decision, Runs, Scored, decide, sides_of
 from embedrun.study.drawn import evidence, order_of
 from embedrun.table.cells import Slot
+from embedrun.table.choice import chosen
 from embedrun.table.preset import FILE, Table, checked, load, table_file
 
 
@@ -106,8 +107,10 @@ class Registration(_File):
         """By side of a claim and seed, the scores: of the runs of slots, or of the files of `evidence`."""
         if self.evidence is not None:
             return self.runs_of_files(_published(self.path.parent / self.evidence))
+        counting = chosen(slots).slots
         return {
-            f"{row}|{statistic}": evidence(self.of, row, statistic, slots) for row, statistic in self._sides
+            f"{row}|{statistic}": evidence(self.of, row, statistic, counting)
+            for row, statistic in self._sides
         }
 
     def runs_of_files(self, published: Sequence[Plain]) -> Runs:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from embedrun.errors import ConfigError
 from embedrun.runs.reading import SELECTED_BY, RunFiles, at
 from embedrun.table.cells import Measured, Slot
 
@@ -59,6 +60,8 @@ def _best(settings: dict[str, list[Slot]]) -> tuple[str, str]:
 
 
 def _dev(run: Measured) -> tuple[str, float]:
-    """The dev score that chose the checkpoint of a run: its key and value."""
+    """The dev score that chose the checkpoint of a run: its key and value; ConfigError if there was none."""
     key = str(at(RunFiles(run.path).results, f"notes.{SELECTED_BY}"))
+    if key not in run.scores:
+        raise ConfigError(f"{run.path}: best_of: no dev score chose its checkpoint; name dev rows")
     return key, run.scores[key]

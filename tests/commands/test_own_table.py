@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
 MINE = """\
 title: Losses on toy pairs
-seeds: [1, 2]
+seeds: [1]
 shared:
   train: [+experiment=quickstart, training.max_steps=4, dataset.train_rows=64, dataset.test_rows=60]
 columns:
@@ -43,12 +43,11 @@ def test_a_file_is_reproduced_and_tabled_with_presets_of_its_own(embedrun, prese
     assert ended.code == 0, ended.err
     assert "### mine.yaml: Losses on toy pairs" in ended.out
     again = embedrun("reproduce", *words)
-    assert again.err.count("finished before") == 4
-    results = sorted(Path("outputs/mine_cosent").rglob("results.json"))
-    scores = [json.loads(path.read_text())["scores"]["toy_test/spearman"] for path in results]
-    assert f"{sum(scores) / 2:.2f} ± " in embedrun("table", *words).out
-    configs = [path.with_name("config.yaml").read_text() for path in results]
-    assert all("temperature: 0.1" in config for config in configs)
+    assert again.err.count("finished before") == 2
+    (path,) = Path("outputs/mine_cosent").rglob("results.json")
+    score = json.loads(path.read_text())["scores"]["toy_test/spearman"]
+    assert f" {score:.2f} " in embedrun("table", *words).out
+    assert "temperature: 0.1" in path.with_name("config.yaml").read_text()
 
 
 def test_finished_runs_become_a_table_that_finds_them_again(embedrun):

@@ -21,16 +21,23 @@ def test_the_law_behind_exact_scores_is_found():
 
 
 def test_a_further_run_is_inside_the_interval_as_often_as_it_says():
-    generator, inside = np.random.default_rng(0), 0
+    generator, inside = np.random.default_rng(0), []
     for _ in range(200):
         points = [(n, 85 - 60 * n**-0.5 + 0.2 * generator.standard_normal()) for n in SIZES for _ in range(4)]
-        _, measured, _ = held_out(points)
-        assert measured == pytest.approx(np.mean([score for rows, score in points if rows == 4000]))
-        law = fitted_law(points)
-        assert law is not None
-        _, low, high = law.at(2000)
-        inside += low <= 85 - 60 * 2000**-0.5 + 0.2 * generator.standard_normal() <= high
-    assert 0.91 <= inside / 200 <= 0.99
+        if law := fitted_law(points):
+            _, low, high = law.at(2000)
+            inside.append(low <= 85 - 60 * 2000**-0.5 + 0.2 * generator.standard_normal() <= high)
+    assert len(inside) >= 190  # noise may hide that the curve bends
+    assert 0.91 <= np.mean(inside) <= 0.99
+
+
+def test_the_largest_part_is_predicted_by_the_others():
+    points = [(size, 85 - 60 * size**-0.5) for size in SIZES]
+    # Without the largest, three sizes have two runs each; there a run is 1 below the curve.
+    largest, measured, law = held_out([*points, *points[:3], (4000, points[3][1] - 1)])
+    assert (largest, measured) == (4000, pytest.approx(points[3][1] - 0.5))
+    assert law is not None
+    assert law.at(4000)[0] == pytest.approx(points[3][1], abs=1e-3)
 
 
 def test_a_smaller_part_of_the_rows_is_a_part_of_a_larger_one():
@@ -45,12 +52,12 @@ def test_a_recipe_is_trained_on_growing_parts(embedrun, monkeypatch):
     monkeypatch.setattr(launcher, "run_in_child", in_this_process)
     words = (
         "learning-curve", "+experiment=quickstart", "training.max_steps=2", "dataset.train_rows=200",
-        "dataset.test_rows=60", "--seeds", "1,2", "--fractions", "0.2,0.4,0.8",
+        "dataset.test_rows=60", "--seeds", "1", "--fractions", "0.2,0.4,0.6,0.8",
     )  # fmt: skip
     ended = embedrun(*words)
     assert ended.code == 0, ended.err
     _, _, shown = ended.out.partition("rows  toy_test/spearman")
-    assert [line.split()[0] for line in shown.splitlines()[2:7]] == ["40", "80", "160", "320", "640"]
+    assert [line.split()[0] for line in shown.splitlines()[2:6]] == ["40", "80", "120", "160"]
     assert Path("outputs/tables/learning_curve_quickstart.png").is_file()
-    assert embedrun(*words).err.count("finished before") == 6
+    assert embedrun(*words).err.count("finished before") == 4
     assert "is not three or more shares" in embedrun(*words[:-1], "0.2,2").err

@@ -97,8 +97,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def _planned(file: "Registration", runs: "Runs", given: argparse.Namespace) -> str:
     """For each claim the seeds that it takes, from finished runs or for a stated deviation."""
-    from embedrun.study.claims import POWER, sides_of
-    from embedrun.study.power import MOST, Spreads
+    from embedrun.study.claims import MOST, POWER, Spreads, sides_of
 
     difference = given.difference or file.least
     if not difference:

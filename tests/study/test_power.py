@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from embedrun.study.claims import Scored, estimate
-from embedrun.study.power import Spreads
+from embedrun.study.claims import Scored, Spreads, estimate
 
 LEVEL = 0.05
 

@@ -23,11 +23,10 @@ All claims of a study are corrected together (Holm 1979, A Simple Sequentially R
 Procedure): ordered by p-value, the *k*-th of *m* is held to :math:`\alpha / (m - k + 1)`, and all behind the
 first whose interval at that level has 0 in it to the level of that one, at which they have 0 in theirs too.
 
-A plan asks for the seeds that such a test takes. With :math:`s^2` the variance over seeds of the difference of
-a pair, or the sum of both sides' where they are not paired, the error of *n* seeds is
-:math:`\sqrt{s^2 / n + R}`: more seeds leave *R* as it is. The power is that of the noncentral t (Cohen
-1988, Statistical Power Analysis for the Behavioral Sciences, chapter 2) at the strictest level of the
-correction.
+A plan asks for the seeds that such a test takes. With :math:`s^2` the variance over seeds of the difference
+of a pair, or the sum of both sides' where they are not paired, the error of *n* seeds is
+:math:`\sqrt{s^2 / n + R}`: more seeds leave *R* as it is. The power is that of the noncentral t (Cohen 1988,
+Statistical Power Analysis for the Behavioral Sciences, chapter 2) at the strictest level of the correction.
 """
 
 from collections.abc import Hashable, Mapping, Sequence

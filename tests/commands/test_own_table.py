@@ -55,6 +55,7 @@ def test_finished_runs_become_a_table_that_finds_them_again(embedrun):
         for seed in (1, 2, 3):
             made_run(Path("outputs"), ["+experiment=quickstart", f"training.lr={lr}"], seed, noise=noise)
     assert embedrun("table", "--new", "new.yaml", "--from", "outputs").code == 0
+    assert "shared:\n  train:\n  - +experiment=quickstart\ncolumns:" in Path("new.yaml").read_text()
     shown = embedrun("table", "new.yaml", "--marks").out
     (best,) = [line for line in shown.splitlines() if line.startswith("| training.lr=0.001 ")]
     assert "†**" in best

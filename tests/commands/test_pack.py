@@ -164,3 +164,9 @@ def test_a_drawn_run_is_trained_again_and_compared(embedrun, monkeypatch):
     assert ended.code == 0, ended.err
     assert "every score is the same as printed" in ended.err
     assert len(list(Path("outputs").rglob("results.json"))) == 2
+    made_run(Path("made"), short, 42, noise=0.5)  # nobody has trained it
+    assert embedrun("pack", "made", "-o", "made.zip").code == 0
+    ended = embedrun("verify", "made.zip", "--rerun", "1")
+    assert ended.code == 1
+    assert "toy_dev/spearman is " in ended.err
+    assert ", packed 50.00" in ended.err

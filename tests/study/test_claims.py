@@ -25,6 +25,21 @@ def only(claims: list[Claim], runs: Runs):
     return decision
 
 
+def test_bonferroni_and_no_correction_hold_every_claim_to_one_level():
+    runs = {name: row(*(70 + one for one in differences)) for name, differences in (
+        ("0", (0, 0, 0)), ("B", (1.0, 1.1, 0.9)), ("A", (2.0, -1.0, 0.5)), ("C", (1.0, 2.0, 1.5)),
+    )}  # fmt: skip
+    claims = [Claim(f"{name} over 0", name, "0") for name in "ABC"]
+    # t is 0.58, 17.3 and 5.2 with 2 degrees of freedom: p is 0.62, 0.0033 and 0.035.
+    verdicts = {
+        how: [(one.level, one.verdict) for one in decide(claims, runs, correction=how)]
+        for how in ("bonferroni", "none")
+    }
+    third = pytest.approx(0.05 / 3)
+    assert verdicts["bonferroni"] == [(third, "undecided"), (third, "yes"), (third, "undecided")]
+    assert verdicts["none"] == [(0.05, "undecided"), (0.05, "yes"), (0.05, "yes")]
+
+
 def test_runs_of_one_order_are_paired_by_seed_and_their_variance_is_that_of_the_differences():
     # Differences 1, 2 and 3: mean 2, variance 1, so that t = 2 / sqrt(1/3) with 2 degrees of freedom, for
     # which p = 1 - t / sqrt(2 + t^2), and 4.3027 errors are the half of a 95 % interval. What rows do to both

@@ -81,10 +81,21 @@ def test_marks_are_shown_in_every_format():
     _, _, sheet = shown()
     (mean,) = [f"{one.mean:.2f} ± {one.sd:.2f}" for one in sheet.entries if one.better]
     assert f"| **{mean}†** |" in markdown(sheet)
+    assert "| **50.00 ± 0.00** |" in markdown(sheet)  # the best, and not tested
     in_latex = mean.replace("±", r"$\pm$")
     assert rf"\textbf{{{in_latex}$^\dagger$}}" in latex(sheet)
     assert f"<b>{mean}<sup>†</sup></b>" in to_html(sheet)
     assert "<script" not in to_html(sheet)
+
+
+def test_the_best_of_equals_has_no_dagger():
+    for lr, noise in (("1e-3", 1.5), ("2e-3", 1.5), ("3e-3", 3.0)):
+        for seed in (1, 2, 3):
+            # The seeds of the second row are others, so that its mean is another one.
+            made_run(Path("outputs"), [HEAD, f"training.lr={lr}"], seed, noise=noise + (lr == "2e-3") * 0.01)
+    _, _, sheet = shown()
+    assert [one.row for one in sheet.entries if one.best and one.column == "Test"] != []
+    assert not any(one.better for one in sheet.entries)
 
 
 BEST = MINE.replace("[training.lr=1e-3]", "[], best_of: {training.lr: [1e-4, 2e-4]}")

@@ -84,10 +84,19 @@ def log_sum_over_ordered_pairs(
                 "a ranking loss needs one target for each row, "
                 f"got values of shape {tuple(value.shape)} and targets of shape {tuple(column.shape)}"
             )
-    given = value
     if value.device.type == "cuda" and torch.are_deterministic_algorithms_enabled():
-        # Running sums on CUDA differ between two runs in their last bits. A vector is soon moved.
-        value, target, level = value.cpu(), target.cpu(), None if level is None else level.cpu()
+        # Running sums on CUDA differ between two runs in their last bits. A vector is soon moved. Its slope
+        # returns as numbers: torch goes back on a thread for each device, and what several terms send to one
+        # text would be added in the order in which these threads are done.
+        there = value.detach().cpu().requires_grad_()  # (rows,)
+        columns = (target.cpu(), None if level is None else level.cpu())
+        with torch.enable_grad():
+            loss = log_sum_over_ordered_pairs(
+                there, columns[0], interval=interval, ties=ties, level=columns[1], levels=levels
+            )
+        (slope,) = torch.autograd.grad(loss, there)  # (rows,)
+        return loss.detach().to(value) + ((value - value.detach()) * slope.to(value)).sum()
+    given = value
     in_order, order = target.sort(stable=True)  # (rows,) each
     rank = _ranks_in_order(in_order, ties)  # (rows,)
     below = torch.searchsorted(rank, rank - interval)  # (rows,); how many, the first, are far enough below

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from bert_shaped import BASE, batch, gradient, stepper
+from bert_shaped import BASE, TINY, batch, gradient, stepper
 from torch import Tensor
 
 from embedrun.training.step import Stepper
@@ -78,3 +78,20 @@ def test_a_batch_that_does_not_fit_goes_on_in_parts():
     assert one.parts.size is not None
     assert one.parts.size < ROWS
     assert_close(found, whole, bar=0.1)
+
+
+def test_deterministic_steps_of_several_terms_have_the_same_bytes():
+    # Three terms send gradients to every text: in which order they are added must not be a race.
+    terms = {"cosent": {}, "in_batch_negatives": {"identical_texts": "off"}, "angle": {}}
+    found = []
+    torch.use_deterministic_algorithms(True)
+    try:
+        for _ in range(4):
+            one = stepper("cuda", "fp32", shape=TINY, terms=terms)
+            torch.manual_seed(1)
+            for step in range(1, 6):
+                one.take(step, 10, [batch(32, step)])
+            found.append(torch.cat([weight.detach().flatten() for weight in one.trained.parameters()]))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(found[0], other) for other in found[1:])

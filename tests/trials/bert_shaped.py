@@ -1,6 +1,6 @@
 """Steps of a BERT from nothing, of any shape, on random token ids: what only a real device can show."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -45,12 +45,13 @@ def stepper(
     shape: dict[str, int],
     compiled: bool = False,
     dropout: float = 0.1,
+    terms: Mapping[str, Mapping[str, object]] = RAOE,
     **options,
 ) -> Stepper:
     compute = Compute(torch.device(device), precision, compile=compiled)
     config = TrainingConfig(**{"lr": 5e-5, "warmup_ratio": 0.0, "schedule": "constant", **options})
     model = encoder(**shape, dropout=dropout).to(device)
-    return Stepper(model, Mix(RAOE).to(device), compute, config)
+    return Stepper(model, Mix(terms).to(device), compute, config)
 
 
 def usual_lengths(random: np.random.Generator, rows: int) -> np.ndarray:

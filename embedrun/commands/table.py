@@ -186,7 +186,7 @@ def _check(given: argparse.Namespace) -> int:
     checked = check(source, sheet, load(given.tables[0]).labels)
     for fault in checked.faults:
         say(f"{given.check}, {fault}")
-    say(f"{given.check}: {checked.agree} numbers agree with {sheet.name}, {len(checked.faults)} differences")
+    say(f"{given.check}: {checked.agree} numbers agree with {sheet.name}; faults: {len(checked.faults)}")
     return 1 if checked.faults else 0
 
 

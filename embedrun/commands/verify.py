@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
         for fault in faults:
             say(f"differs: {fault}")
         runs, seconds = len(cells.measured), perf_counter() - began
-        told = f"{len(faults)} differences" if faults else "all equal"
+        told = f"{len(faults)} {'differs' if len(faults) == 1 else 'differ'}" if faults else "all equal"
         say(f"{runs} runs, {count} scores recomputed from predictions: {told}; {seconds:.1f} s")
         failed = _rerun(given, asked, folder, cells) if given.rerun else False
     return 1 if faults or failed else 0

@@ -65,7 +65,8 @@ def laid_out(sheet: Sheet) -> Layout:
             lines[-1][-1] = ", ".join(str(notes.index(text) + 1) for text in _texts(row))
     if all(entry.paper is None for entry in sheet.entries) and not sheet.scale and sheet.kind != "runs":
         # Nothing is printed that ours is to be told from.
-        usual = {"ours", "measured"} | ({_NONE} if lines_of is _wide else set())
+        usual = {"measured"} | ({_NONE} if lines_of is _wide else set())
+        usual |= set() if any("clean" in line for line in lines) else {"ours"}
         lines = [[line[0], *("" if cell in usual else cell for cell in line[1:])] for line in lines]
     return _without_empty(heading, lines, {heading[0], "what", "mark", "notes", *sheet.told}, notes)
 

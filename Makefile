@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-train-cpu bench-start bench-quality chaos packages lint format docs site constraints clean
+.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-train-cpu bench-train-cuda bench-start bench-quality chaos packages lint format docs site constraints clean
 
 python := .venv/bin/python
 
@@ -47,6 +47,9 @@ bench-encode: ## how encoding grows with sentences, beside sentence-transformers
 
 bench-train-cpu: ## a training step on a processor against sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR, 15 minutes
 	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --json build/bench-train-cpu.json
+
+bench-train-cuda: ## a training step on a CUDA device in each way, and against sentence-transformers; a minute
+	$(python) tests/bench/train_cuda.py
 
 bench-quality: ## held-out scores with and without padding, and by length, five seeds; needs EMBEDRUN_DATA=DIR and MINILM=DIR, an hour
 	OMP_NUM_THREADS=1 $(python) tests/bench/quality.py --json build/bench-quality.json

@@ -19,6 +19,7 @@ from embedrun.backbone.transformer import computed_tokens, scored_length
 from embedrun.backbone.unpadded import FAMILIES
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
 from embedrun.dataset.mix import Mix
+from embedrun.experiment.amounts import at_a_time, computed_weights, flops, processes_of, rows_per_process
 from embedrun.experiment.build import prompts_of
 from embedrun.experiment.data import Divided
 from embedrun.experiment.plan import TrainPlan
@@ -51,22 +52,6 @@ def longest_scored(
     declared = (shape and shape.declared) or Declared()
     reads = longest(replace(backbone, max_length=None), shape, size)
     return scored_length(reads, declared, trained=backbone.max_length, is_new=backbone.scratch is not None)
-
-
-def processes_of(config: TrainConfig) -> int:
-    """How many processes share a batch."""
-    return config.gpu.processes * config.gpu.nodes
-
-
-def rows_per_process(config: TrainConfig, batch: int) -> int:
-    """Rows of a batch that a process encodes, at most."""
-    return -(-batch // processes_of(config))
-
-
-def at_a_time(config: TrainConfig, batch: int) -> int:
-    """Rows of a batch that a process encodes at a time, at most."""
-    rows = rows_per_process(config, batch)
-    return min(config.training.micro_batch_size or rows, rows)
 
 
 _HALF = ("bf16", "fp16")
@@ -445,7 +430,7 @@ class Scored:
         total = tokens(self.test)
         if dev_scores is not None:
             total = 2 * total + tokens(self.dev) * (dev_scores + _MORE_SCORES)
-        return 2 * _computed_weights(size) * total
+        return 2 * computed_weights(size) * total
 
 
 _MORE_SCORES = 2  # of the dev sentences: before the first step, and with the weights selected
@@ -453,11 +438,6 @@ _MORE_SCORES = 2  # of the dev sentences: before the first step, and with the we
 
 def _distinct(scorer: Scorer) -> list[str]:
     return list(dict.fromkeys(text for rows in scorer.every_rows() for text in rows.sentences()))
-
-
-def _computed_weights(size: Size) -> int:
-    """Those of the linear layers, by which every token is multiplied."""
-    return size.weights - size.others - size.pooler
 
 
 @dataclass(frozen=True)
@@ -527,20 +507,6 @@ def cost(
     lines += [["tokens", run], ["", f"{how} in {tokens.lengths.shape[1]:,} of the rows"]]
     lines += [] if scored is None else scored.lines(known.dev_scores)
     return lines if known.operations is None else [*lines, *_time(config, known.operations, known.scoring)]
-
-
-def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch: int) -> float:
-    """Floating-point operations of the training steps, about.
-
-    Two for each weight of a linear layer and token in the forward pass, as many for the gradient at the
-    activations, and as many for that at the weights, which an adapter leaves out. Encoding in parts
-    and gradient checkpointing each add a forward pass; SAM does all of it twice. Attention between tokens,
-    losses, teachers and scoring are not included. `tokens` are those of the whole run.
-    """
-    training = config.training
-    parts = at_a_time(config, batch) < rows_per_process(config, batch)
-    per_weight = (4 if shape.adapter else 6) + 2 * parts + 2 * training.gradient_checkpointing
-    return (2 if training.optimizer == "sam" else 1) * per_weight * _computed_weights(size) * tokens
 
 
 _SIDE = 1024  # rows and columns of the matrices whose product is timed

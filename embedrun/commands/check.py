@@ -160,7 +160,7 @@ def _pass_rows(plan: "TrainPlan") -> Iterator[list[str]]:
 
 
 def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
-    from embedrun.estimate import at_a_time, processes_of
+    from embedrun.experiment.amounts import at_a_time, processes_of
 
     most, processes = "" if batch.exact else "at most ", processes_of(config)
     accumulate = config.training.accumulate

@@ -32,13 +32,14 @@ _EPILOG = """Cells that have finished with the same configuration on the same da
 interrupted ones resume: after a kill, run the same command again. Overrides apply to every row that has the
 option, after the row's own: backbone.name=DIR takes a model on this machine. hydra/launcher=joblib runs
 several cells at a time. A cell that fails does not stop the others. At the end the table is printed; with
-overrides and --only, just the named rows. Runs with --scale are no reproduction and are marked as such.
+overrides and --only, just the named rows. --equal first runs the table as it is, since the runs tell what
+they use. Runs with --scale are no reproduction and are marked as such.
 
 examples:
   embedrun reproduce angle/table4 --dry-run
   embedrun reproduce raoe/table6 --seeds 1,2,3 dataset.path=DIR
   embedrun reproduce angle/table4 --scale cpu_small backbone.name=DIR
-  embedrun reproduce my_table.yaml"""
+  embedrun reproduce my_table.yaml --equal tokens"""
 
 
 def parser() -> Parser:
@@ -59,6 +60,8 @@ def parser() -> Parser:
     folder = "a folder with your own YAML, laid out as conf/"
     made.add_argument("--config-dir", "-cd", type=Path, metavar="DIR", help=folder)
     made.add_argument("--dry-run", action="store_true", help="list cells and what they cost, run nothing")
+    equal = "then cut the steps of each row to what the least has used"
+    made.add_argument("--equal", choices=("rows", "tokens", "flops", "minutes"), help=equal)
     made.add_argument("--again", action="store_true", help="also rerun finished cells, from scratch")
     return made
 
@@ -128,8 +131,22 @@ def main(argv: Sequence[str]) -> int:
     if plans.refused and not plans.made:
         raise ConfigError(list(dict.fromkeys(plans.refused.values())))
     failed = run_stages(given.table, stages, plans, rows, hydra=given.hydra, again=given.again)
+    if given.equal and not failed:
+        failed = _equalled(given, seeds, rows)
     _show(given, seeds, rows)
     return 1 if failed else 0
+
+
+def _equalled(given: argparse.Namespace, seeds: "Seeds", rows: "CurrentRows") -> bool:
+    """Run the table with equal amounts, which is then the table; whether any cell failed."""
+    from embedrun.study.equal import equalled
+    from embedrun.study.reproduce import Plans, tasks_of
+
+    given.table = equalled(given.table, _cells(given, rows).find(given.table, seeds), given.equal)
+    given.rows = tuple(row.id for row in given.table.rows if row.id in given.rows)
+    stages = tasks_of(_cells(given, rows), given.table, given.rows, seeds)
+    plans = Plans(stages, given.scale, given.config_dir)
+    return run_stages(given.table, stages, plans, rows, hydra=given.hydra, again=False)
 
 
 def _cells(given: argparse.Namespace, rows: "CurrentRows") -> "Cells":

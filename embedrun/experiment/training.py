@@ -19,6 +19,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import baseline, contamination, data, evaluation, notices, scoring
+from embedrun.experiment.amounts import Energy, used
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.card import made_of
 from embedrun.experiment.losses import check_rows, idle, tell_first_step
@@ -281,8 +282,8 @@ class Session:
         with Tracker(run.path, mirrors=mirrors) as tracker:
             if path is None:
                 _write(tracker, 0, 0.0, {"dev": scoring.flat(dev_before), "test": scoring.flat(before)})
-            steps = self._fit(built, selection, tracker, point.done)
-            best = selection.step or steps  # whose weights the encoder holds now
+            done = self._fit(built, selection, tracker, point.done)
+            best = selection.step or done.step  # whose weights the encoder holds now
             with self._clock.timed("evaluate"):
                 after = self._scores(self._test, built.encoder, TRAINED_TEST, "score trained")
                 dev_after = scoring.dev_alone(
@@ -290,7 +291,7 @@ class Session:
                 )
             _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
         return self._write_result(
-            plain, built.encoder, after, dev_after, untrained, self._counts(steps, best)
+            plain, built.encoder, after, dev_after, untrained, self._counts(done.step, best), done
         )
 
     def follow(self, resumed: Path | None) -> None:
@@ -320,9 +321,15 @@ class Session:
         training = self._plan.config.training
         return Selection(self._metric, lowest=training.select_lowest, patience=training.patience)
 
-    def _fit(self, built: Built, selection: Selection, tracker: Tracker, done: StepsDone) -> int:
+    def _fit(self, built: Built, selection: Selection, tracker: Tracker, done: StepsDone) -> StepsDone:
         training, folder = self._plan.config.training, self._run.path
         steps = built.order.steps(training.epochs, training.max_steps)
+
+        def beat(**news: object) -> None:
+            energy.read()
+            self._run.status(steps=steps, seconds=self._clock.read(), **news)
+
+        energy = Energy(cuda=self._compute.device.type == "cuda")
         parts = replace(
             self._parts(built, selection, folder / CHECKPOINTS),
             tracker=tracker,
@@ -330,12 +337,12 @@ class Session:
                 scoring.flat(scoring.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))),
                 training.select_by,
             ),
-            heartbeat=lambda **news: self._run.status(steps=steps, seconds=self._clock.read(), **news),
+            heartbeat=beat,
             tell_first=partial(tell_first_step, self._plan.losses),
         )
         try:
             with self._clock.timed("train"):
-                return self._steps(parts, done)
+                done = self._steps(parts, done)
         except NonFinite as fault:
             # JSON has no word for what is not finite, and that is what is to be seen here.
             values = {
@@ -344,16 +351,19 @@ class Session:
             batch = {"step": fault.step, "rows": fault.rows, "values": values}
             write_atomically(folder / _BAD_BATCH, to_json(batch))
             raise
+        whole = int(str(self._run.known.get("attempts") or 1)) == 1  # else part of the energy was not counted
+        self._kwh = energy.read() if whole else None
+        return done
 
     def _parts(self, built: Built, selection: Selection, checkpoints: Path) -> Fit:
         return Fit(
             built.stepper, built.feed, built.order, self._compute, selection, checkpoints, self.processes
         )
 
-    def _steps(self, parts: Fit, done: StepsDone) -> int:
-        steps = fit(parts, self._plan.config.training, self._plan.config.tracking, done)
+    def _steps(self, parts: Fit, done: StepsDone) -> StepsDone:
+        done = fit(parts, self._plan.config.training, self._plan.config.tracking, done)
         self.processes.part()
-        return steps
+        return done
 
     def _scores(self, scorer: Scorer, encoder: Encoder, stage: str, label: str) -> dict[str, Scores]:
         self._run.status(seconds=self._clock.read())
@@ -375,6 +385,7 @@ class Session:
         dev: Mapping[str, Scores],
         untrained: Mapping[str, float],
         counts: Mapping[str, int],
+        done: StepsDone,
     ) -> Outcome:
         """Write everything; `results.json` comes last, so that where it is, everything is."""
         run, plan, scored = self._run, self._plan, {**test, **dev}
@@ -405,6 +416,7 @@ class Session:
                 "notes": notes,
                 "counts": dict(counts),
                 "seconds": self._clock.read(),
+                "amounts": used(plan.config, done, seconds=self._clock.read()["train"], energy=self._kwh),
             }
         )
         _warn(idle(metrics))

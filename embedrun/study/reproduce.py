@@ -15,6 +15,7 @@ from embedrun.config.compose import Compositions
 from embedrun.config.request import Request
 from embedrun.console import duration, fitted, room, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE, ConfigError, DataError
+from embedrun.experiment.amounts import processes_of
 from embedrun.experiment.data import Fingerprints, divided
 from embedrun.experiment.notices import model_of, notices
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
@@ -246,7 +247,7 @@ def _cost(plan: TrainPlan | EvaluatePlan, model: str | None, data: dict[str, Any
 def _seconds(plan: TrainPlan | EvaluatePlan, cost: estimate.Cost) -> _Times:
     config, steps, scoring = plan.config, None, None
     if cost.operations is not None and isinstance(plan, TrainPlan):
-        kind, processes = estimate.precision(plan.config.gpu), estimate.processes_of(plan.config)
+        kind, processes = estimate.precision(plan.config.gpu), processes_of(plan.config)
         steps = estimate.seconds(config.gpu.device, cost.operations, kind, processes)
     if cost.scoring is not None:
         scoring = estimate.seconds(config.gpu.device, cost.scoring, config.evaluation.precision)

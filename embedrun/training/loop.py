@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torch import Tensor
@@ -25,10 +25,14 @@ from embedrun.training.step import Stepper, Values
 
 
 class Meter:
-    """Counts rows and tokens between two log lines, `every` steps apart, and writes both kinds of line."""
+    """Counts rows and tokens between two log lines, `every` steps apart, and writes both kinds of line.
 
-    def __init__(self, tracker: Tracker | None, every: int) -> None:
+    `rows` and `tokens` are those of all steps so far, without padding.
+    """
+
+    def __init__(self, tracker: Tracker | None, every: int, *, rows: int = 0, tokens: int = 0) -> None:
         self._tracker, self._every = tracker, every
+        self.rows, self.tokens = rows, tokens
         self._started = self._last = self._before = time.monotonic()
         self._rows = self._tokens = 0
         self._parts: dict[str, list[float]] = {}  # rows, tokens and seconds of each part of a mixture
@@ -48,8 +52,9 @@ class Meter:
     def count(self, batches: Sequence[Batch]) -> None:
         """Add the batches of a step; its time is its parts', by their tokens."""
         tokens = [sum(len(view.tokens.ids) for view in batch.views.values()) for batch in batches]
-        self._rows += sum(len(batch.rows) for batch in batches)
-        self._tokens += sum(tokens)
+        rows = sum(len(batch.rows) for batch in batches)
+        self._rows, self.rows = self._rows + rows, self.rows + rows
+        self._tokens, self.tokens = self._tokens + sum(tokens), self.tokens + sum(tokens)
         passed, self._before = time.monotonic() - self._before, time.monotonic()
         for batch, count in zip(batches, tokens, strict=True):
             if batch.part:
@@ -152,27 +157,34 @@ class Fit:
 
 @dataclass(frozen=True)
 class StepsDone:
-    """How far a run has come; where `unscored`, the dev score of that step was prevented by a signal."""
+    """How far a run has come, with the rows and tokens of its steps.
+
+    Where `unscored`, the dev score of the last step was prevented by a signal.
+    """
 
     step: int = 0
     unscored: bool = False
+    rows: int = 0
+    tokens: int = 0
 
 
-def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: StepsDone | None = None) -> int:
+def fit(
+    parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: StepsDone | None = None
+) -> StepsDone:
     """Train; afterwards the encoder of the first process holds the weights that scored best on dev.
 
     `parts` must be as they are after `done.step` steps; without `done`, training starts from the first.
-    Returns the number of optimizer steps. A signal is a KeyboardInterrupt once the step is done and saved.
+    Returns what was done. A signal is a KeyboardInterrupt once the step is done and saved.
     """
     done = done or StepsDone()
     steps = parts.order.steps(training.epochs, training.max_steps)
     is_scored = scored(parts.order, training, steps)
-    meter = Meter(parts.tracker, tracking.log_every)
+    meter = Meter(parts.tracker, tracking.log_every, rows=done.rows, tokens=done.tokens)
     step, note = done.step, ""  # the note is read when it is logged anyway: to read a loss is to wait for it
     parts.stepper.trained.train()
     with Deferred() as stop, Progress("train", steps, "steps", done=step) as bar:
         if done.unscored:
-            _score_and_save(parts, training, step, stop, due=True, stopping=False)
+            _score_and_save(parts, training, done, stop, due=True, stopping=False)
         while step < steps and not parts.selection.exhausted:
             step += 1
             batches = [parts.feed.batch(draw) for draw in parts.order.batches(step)]
@@ -188,12 +200,13 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: St
             due, stopping = is_scored(step), parts.processes.any(stop.asked is not None)
             if due or stopping or (training.save_every and step % training.save_every == 0):
                 with meter.paused(), bar.paused():
-                    _score_and_save(parts, training, step, stop, due=due, stopping=stopping)
+                    now = StepsDone(step, rows=meter.rows, tokens=meter.tokens)
+                    _score_and_save(parts, training, now, stop, due=due, stopping=stopping)
     if parts.processes.rank == 0:
         path = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
         checkpoint.load_weights(path, parts.stepper.trained)
     parts.stepper.trained.eval()
-    return step
+    return StepsDone(step, rows=meter.rows, tokens=meter.tokens)
 
 
 def _log_step(parts: Fit, meter: Meter, step: int, steps: int, values: Values) -> str:
@@ -214,7 +227,8 @@ def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[StepsDo
     stepper.load_state(state["stepper"])
     selection.load_state(state["best"])
     checkpoint.restore_random(path)
-    return StepsDone(state["step"], state["unscored"]), state
+    rows, tokens = state.get("seen", (0, 0))
+    return StepsDone(state["step"], state["unscored"], rows, tokens), state
 
 
 def scored(order: Schedule, training: TrainingConfig, steps: int) -> Callable[[int], bool]:
@@ -227,11 +241,11 @@ def scored(order: Schedule, training: TrainingConfig, steps: int) -> Callable[[i
 
 
 def _score_and_save(
-    parts: Fit, training: TrainingConfig, step: int, stop: Deferred, *, due: bool, stopping: bool
+    parts: Fit, training: TrainingConfig, done: StepsDone, stop: Deferred, *, due: bool, stopping: bool
 ) -> None:
     """Score if that is due, and save; a score that a signal prevented is made up for after resuming."""
-    is_scored = due and not stopping and _score(parts, step, stop)
-    _save(parts, training, step, unscored=due and not is_scored)
+    is_scored = due and not stopping and _score(parts, done.step, stop)
+    _save(parts, training, replace(done, unscored=due and not is_scored))
     if stopping or (due and not is_scored):
         raise stop.fault()
 
@@ -262,14 +276,16 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
     return True
 
 
-def _save(parts: Fit, training: TrainingConfig, step: int, *, unscored: bool) -> None:
+def _save(parts: Fit, training: TrainingConfig, done: StepsDone) -> None:
     if parts.tracker is None:
         return
+    step = done.step
     state = {
         "best": parts.selection.state(),
         "stepper": parts.stepper.state(),
         "metrics_bytes": parts.tracker.sync(),  # on the disk before the checkpoint is
-        "unscored": unscored,
+        "unscored": done.unscored,
+        "seen": [done.rows, done.tokens],
     }
     trained, optimizer = parts.stepper.trained, parts.stepper.optimizer
     checkpoint.save(parts.checkpoints, step=step, model=trained, optimizer=optimizer, state=state)

@@ -11,7 +11,8 @@ from embedrun import estimate
 from embedrun.backbone.shape import Shape, size_of
 from embedrun.config import AdapterConfig, BackboneConfig, PromptsConfig, TrainingConfig
 from embedrun.dataset.toy import Toy
-from embedrun.estimate import Batches, RowTokens, at_a_time, batches, row_tokens, rows_per_process
+from embedrun.estimate import Batches, RowTokens, batches, row_tokens
+from embedrun.experiment.amounts import at_a_time, flops, rows_per_process
 from embedrun.experiment.data import Divided
 from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
@@ -124,7 +125,7 @@ def work(adapter: AdapterConfig | None = None, *, processes: int = 1, batch: int
     size = size_of(LLAMA)
     assert size is not None
     config = configured(processes, **training)
-    return estimate.flops(config, size, Shape(LLAMA, "", adapter), 10, batch=batch) / (10 * LINEAR)
+    return flops(config, size, Shape(LLAMA, "", adapter), 10, batch=batch) / (10 * LINEAR)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ class Trial:
 
     def run(self) -> int:
         try:
-            return fit(self.parts, self.training, TrackingConfig(log_every=10), self.done)
+            return fit(self.parts, self.training, TrackingConfig(log_every=10), self.done).step
         finally:
             self.tracker.close()
 
@@ -289,7 +289,7 @@ def test_other_processes_score_save_and_log_nothing_and_select_the_same(trial):
     one.tracker.close()
     one.parts.processes, one.parts.tracker = Follower(), None
     one.parts.dev = lambda: pytest.fail("scored")
-    assert fit(one.parts, one.training, TrackingConfig(log_every=10)) == 30
+    assert fit(one.parts, one.training, TrackingConfig(log_every=10)).step == 30
     assert (one.selection.best, one.selection.step, one.selection.waited) == (3.0, 20, 1)
     assert not one.parts.checkpoints.exists()
     assert (one.folder / "metrics.jsonl").read_bytes() == b""

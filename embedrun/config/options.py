@@ -214,6 +214,11 @@ class TrainingConfig:
     patience: int | None = option(
         None, unit="early stopping after so many dev scores without a new best; null: never", at_least=1
     )
+    score_test: bool = option(
+        False,
+        unit="also test scores at each dev score: what the choice of the step costs; it does not see them",
+        decides="nothing",
+    )
     save_every: int | None = option(None, unit="steps between checkpoints; null: as dev scores", at_least=1)
     teachers: list[TeacherConfig] | None = option(None, unit="frozen encoders that the losses learn from")
     teacher_vectors: Literal["step", "memory"] = option(

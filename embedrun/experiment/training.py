@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from embedrun.gpu import Compute
 from embedrun.runs import search, sums
 from embedrun.runs.directory import CHECKPOINTS, PARTS, Outcome, Run, config_hash, describe, to_yaml
 from embedrun.runs.listing import title
-from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles, stages_behind
+from embedrun.runs.reading import LENGTH, LUCK, POOLING, SELECTED_BY, RunFiles, stages_behind
 from embedrun.runs.search import CODE, note_resumed, same_data
 from embedrun.signals import time_limit
 from embedrun.store import Store
@@ -179,6 +179,16 @@ def _publish(encoder: Encoder, plain: Plain, scores: Mapping[str, float], folder
         text = card.card_text(aside, title=title(run), scores=scores, config_yaml=config, **made_of(run))
         (aside / "README.md").write_text(text, encoding="utf-8")
         sums.write(aside)
+
+
+def _luck(metrics: Sequence[Plain], key: str, chosen: int) -> Plain | None:
+    """The test score of the chosen step and of the best one; None without `training.score_test`."""
+    by_step = {row["step"]: row["value"] for row in metrics if (row["split"], row["name"]) == ("test", key)}
+    known = {step: value for step, value in by_step.items() if step and value is not None}
+    if len(known) < 2 or chosen not in known:
+        return None
+    best = max(known, key=lambda step: known[step])
+    return {"key": key, "chosen": known[chosen], "best": known[best], "best_step": best}
 
 
 class Clock:
@@ -337,6 +347,7 @@ class Session:
                 scoring.flat(scoring.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))),
                 training.select_by,
             ),
+            test=self._test_scores(built.encoder) if training.score_test else dict,
             heartbeat=beat,
             tell_first=partial(tell_first_step, self._plan.losses),
         )
@@ -359,6 +370,9 @@ class Session:
         return Fit(
             built.stepper, built.feed, built.order, self._compute, selection, checkpoints, self.processes
         )
+
+    def _test_scores(self, encoder: Encoder) -> Callable[[], dict[str, float]]:
+        return lambda: scoring.flat(self._test.score(encoder, "score test", brief=True))
 
     def _steps(self, parts: Fit, done: StepsDone) -> StepsDone:
         done = fit(parts, self._plan.config.training, self._plan.config.tracking, done)
@@ -415,6 +429,7 @@ class Session:
                 "baseline": before,
                 "notes": notes,
                 "counts": dict(counts),
+                **({LUCK: luck} if (luck := _luck(metrics, str(main["name"]), counts["best_step"])) else {}),
                 "seconds": self._clock.read(),
                 "amounts": used(plan.config, done, seconds=self._clock.read()["train"], energy=self._kwh),
             }

@@ -30,7 +30,7 @@ from embedrun.report.scores import (
 )
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.listing import kind, title
-from embedrun.runs.reading import STAGES, RunFiles, at
+from embedrun.runs.reading import LUCK, STAGES, RunFiles, at
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -193,6 +193,8 @@ def _steps(config: Plain, results: Plain) -> str:
     if steps is None:
         return f"of {rows} rows each" if rows else ""
     selected = "" if best in (None, steps) else f"; the weights are those of step {best:,}"
+    if luck := results.get(LUCK):
+        selected += "; {key} {chosen:.2f} there, {best:.2f} at its best step {best_step:,}".format(**luck)
     return f"{steps:,} of {rows} rows{selected}"
 
 

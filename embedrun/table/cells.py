@@ -19,7 +19,7 @@ from embedrun.family import code_of
 from embedrun.files import Plain
 from embedrun.runs import listing
 from embedrun.runs.directory import config_hash
-from embedrun.runs.reading import RunFiles, json_rows, newest_first
+from embedrun.runs.reading import LUCK, RunFiles, json_rows, newest_first
 from embedrun.runs.search import CODE, changed, changes
 from embedrun.table.preset import KEY, RUN, Cell, Row, Scale, Table
 
@@ -40,6 +40,7 @@ class Measured:
         data: fingerprints of the rows by data set and split, and of the models.
         other_code: which code of it has changed, in words; empty for none.
         starts_from: directories of the runs whose models it names.
+        luck: what its best test step has more than the chosen one, if it was asked for.
     """
 
     path: Path
@@ -53,6 +54,7 @@ class Measured:
     data: Mapping[str, str] = field(default_factory=dict)
     other_code: str = ""
     starts_from: tuple[Path, ...] = ()
+    luck: float | None = None
 
     @cached_property
     def speed(self) -> dict[str, float]:
@@ -284,7 +286,7 @@ def measured(runs: Sequence[RunFiles]) -> list[Measured]:
 
 
 def _measured(run: RunFiles, key: str, starts_from: Sequence[Path]) -> Measured:
-    scale = run.config.get(KEY)
+    scale, luck = run.config.get(KEY), numbers(run.results.get(LUCK))
     return Measured(
         path=run.path,
         key=key,
@@ -297,6 +299,7 @@ def _measured(run: RunFiles, key: str, starts_from: Sequence[Path]) -> Measured:
         data={name: str(mark) for name, mark in run.data.items() if not name.startswith(CODE)},
         other_code=changes(changed(code_of(run.config), run.data)),
         starts_from=tuple(starts_from),
+        luck=luck["best"] - luck["chosen"] if luck else None,
     )
 
 

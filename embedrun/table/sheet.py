@@ -384,6 +384,12 @@ def _notes(table: Table, changed: Sequence[str], slots: Sequence[Slot]) -> Itera
     differ = [name for name, count in Counter(name for name, _ in marks).items() if count > 1]
     if differ:
         yield f"The runs have read different rows of {', '.join(sorted(differ))}"
+    if lucks := [run.luck for run in runs if run.luck is not None]:
+        mean, most = statistics.fmean(lucks), max(lucks)
+        yield (
+            "Steps are chosen by dev; with the best test step of each run the mean would be "
+            f"{mean:.2f} more (runs: {len(lucks)}, largest difference {most:.2f})"
+        )
 
 
 def _digits(column: Column, entries: Sequence[Entry]) -> int:

@@ -136,6 +136,7 @@ class Fit:
 
     Args:
         dev: the dev scores of the encoder as it is, by key; called by the first process alone.
+        test: likewise test scores, which are logged and choose nothing.
         tracker: where metrics go; None in every process but the first.
         checkpoints: their folder; written by the first process alone.
         heartbeat: told of `step` whenever one is logged, scored or saved, and of `checkpoint` when it is.
@@ -151,6 +152,7 @@ class Fit:
     processes: Processes = field(default_factory=Processes)
     tracker: Tracker | None = None
     dev: Callable[[], dict[str, float]] = dict
+    test: Callable[[], dict[str, float]] = dict
     heartbeat: Callable[..., None] = lambda **_: None
     tell_first: Callable[[Values], None] = lambda _: None
 
@@ -253,12 +255,13 @@ def _score_and_save(
 def _score(parts: Fit, step: int, stop: Deferred) -> bool:
     """Score, log and select; False where a signal came first and nothing was logged."""
     scores: dict[str, float] = {}
+    tests: dict[str, float] = {}
     finished = True
     if parts.processes.rank == 0:
         parts.heartbeat(step=step)
         try:
             with stop.at_once():
-                scores = parts.dev()
+                scores, tests = parts.dev(), parts.test()
         except KeyboardInterrupt:
             finished = False
     metric = parts.selection.metric
@@ -269,8 +272,9 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
     best = " (best so far)" if parts.selection.offer(step, value) else ""
     if parts.tracker is not None:
         epoch = parts.order.epoch(step)
-        for key, score in scores.items():
-            parts.tracker.metric(step=step, epoch=epoch, split="dev", name=key, value=score)
+        for split, of_split in (("dev", scores), ("test", tests)):
+            for key, score in of_split.items():
+                parts.tracker.metric(step=step, epoch=epoch, split=split, name=key, value=score)
         if metric is not None:
             _log.info("step %d: %s %.2f%s", step, metric, value, best)
     return True

@@ -66,6 +66,7 @@ def test_results_have_one_number_for_each_named_score(tiny):
         "notes",
         "counts",
         "seconds",
+        "amounts",
     ]
     assert results["schema"] == 1
     assert set(results["scores"]) == set(results["baseline"]) == SCORES
@@ -296,3 +297,30 @@ def test_a_ran_is_trained_saved_and_evaluated_like_any_backbone(embedrun, option
     assert Encoder.load(run).encode(["a long text " * 50]).shape == (1, 16)
     again = embedrun("evaluate", f"model={run}", "evaluation=heldout", "dataset=toy", "dataset.test_rows=16")
     assert again.code == 0, again.err
+
+
+def test_what_the_choice_of_the_step_costs_on_test_is_in_the_results_the_report_and_a_table(
+    embedrun, options
+):
+    words = (*options, "training.max_steps=4", "training.evaluate_every=1", "training.score_test=true")
+    ended = embedrun("train", *words, "hydra.run.dir=outputs/one")
+    assert ended.code == 0, ended.err
+    results = json.loads(Path("outputs/one/results.json").read_text())
+    key = "toy_test/spearman"
+    lines = map(json.loads, Path("outputs/one/metrics.jsonl").read_text().splitlines())
+    test = {line["step"]: line["value"] for line in lines if (line["split"], line["name"]) == ("test", key)}
+    assert sorted(test) == [0, 1, 2, 3, 4]
+    del test[0]
+    best = max(test, key=test.get)
+    chosen = test[results["counts"]["best_step"]]
+    luck = {"key": key, "chosen": chosen, "best": test[best], "best_step": best}
+    assert results["checkpoint_luck"] == luck
+    assert chosen == results["scores"][key]
+    said = f"{key} {chosen:.2f} there, {test[best]:.2f} at its best step {best}"
+    assert said in Path("outputs/one/report.html").read_text()
+    assert embedrun("table", "--new", "mine.yaml", "--from", "outputs").code == 0
+    more = f"{test[best] - chosen:.2f}"
+    assert (
+        f"the mean would be {more} more (runs: 1, largest difference {more})"
+        in embedrun("table", "mine.yaml").out
+    )

@@ -340,3 +340,12 @@ def test_a_selection_goes_on_from_its_state_as_json_holds_it():
         second.offer(step, value)
     assert second == whole
     assert second.exhausted
+
+
+def test_test_scores_of_each_dev_score_are_logged_and_choose_nothing(trial):
+    one = trial(dev=[1.0, 3.0, 2.0])
+    tests = iter([9.0, 4.0, 7.0])
+    one.parts.test = lambda: {"sts/spearman": next(tests)}
+    one.run()
+    assert one.selection.step == 20
+    assert one.metrics("test", "sts/spearman") == {10: 9.0, 20: 4.0, 30: 7.0}

@@ -126,6 +126,6 @@ def _planned(file: "Registration", runs: "Runs", given: argparse.Namespace) -> s
         fitted(cells, room(sys.stdout), right=(1, 2, 3, 4)),
         "",
         f"to tell a true difference of {difference:g} from 0 with {POWER:.0%} power, at the level "
-        f"{file.strictest:.2g} of the first of {len(file.claims)} claims",
+        f"{file.strictest:.2g} of the first claim of {len(file.claims)}",
         "upper end: the sd that these few runs underestimate in one of five studies",
     ])  # fmt: skip

@@ -103,6 +103,7 @@ def _marks(sheet: Sheet, table: Table, scores: _Scores) -> tuple[set[_Place], se
     if not pairs:
         return best, set(), ["Bold: the best of a column. Daggers need two finished seeds a row"]
     than = "the second best" if table.baseline is None else table.baseline
-    how = f"over seeds and test rows, Holm's correction over {len(pairs)} comparisons, alpha {ALPHA:g}"
+    count = f"{len(pairs)} comparison{'s' * (len(pairs) != 1)}"
+    how = f"over seeds and test rows, Holm's correction over {count}, alpha {ALPHA:g}"
     told = f"Bold: the best of a column. †: better than {than} by {LEAST:g} or more, tested {how}"
     return best, scores.better(pairs), [told]

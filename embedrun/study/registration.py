@@ -151,7 +151,8 @@ class Registration(_File):
             lines += [*([group] if group else []), fitted(cells, width, right=(2, 4)), ""]
         told = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
         how = f"alpha {self.alpha:g} with {told[self.correction]}"
-        lines.append(f"{len(decisions)} claims, {how}; a difference below {self.least:g} decides nothing")
+        count = f"{len(decisions)} claim{'s' * (len(decisions) != 1)}"
+        lines.append(f"{count}, {how}; a difference below {self.least:g} decides nothing")
         return "\n".join(lines)
 
     @property

@@ -67,6 +67,7 @@ def laid_out(sheet: Sheet) -> Layout:
         # Nothing is printed that ours is to be told from.
         usual = {"measured"} | ({_NONE} if lines_of is _wide else set())
         usual |= set() if any("clean" in line for line in lines) else {"ours"}
+        heading = [columns[0] if lines_of is _wide and name == "ours" else name for name in heading]
         lines = [[line[0], *("" if cell in usual else cell for cell in line[1:])] for line in lines]
     return _without_empty(heading, lines, {heading[0], "what", "mark", "notes", *sheet.told}, notes)
 

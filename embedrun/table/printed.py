@@ -22,7 +22,7 @@ _MARKS = {
     "bold type": re.compile(r"\\(textbf|mathbf|bfseries|bf|boldsymbol)\b"),
     "a dagger": _DAGGER,
 }
-_OURS = ("", "n", "notes")  # columns that `embedrun table --format latex` adds
+_OURS = ("", "n", "notes", "what", "clean")  # columns that `embedrun table --format latex` adds
 _NUMBER = re.compile(r"[-+−]?\d+(?:\.\d+)?")
 _SPREAD = re.compile(r"(?:\\pm|\\textpm|±)[\s{}$]*(\d+(?:\.\d+)?)")
 _PROSE = re.compile(r"\\embedrun\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{([^{}]*)\}")

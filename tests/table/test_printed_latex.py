@@ -47,6 +47,18 @@ def ours() -> Sheet:
     return sheet(*rows, headings=("STS-B", "SICK-R"))
 
 
+def test_what_is_written_of_a_single_column_agrees():
+    of_one = [
+        row(
+            "CoSENT",
+            entry("CoSENT", "STS-B", paper=None, mean=85.1, clean=84.9, difference=None, mark="measured"),
+        )
+    ]
+    one = sheet(*of_one, headings=("STS-B",))
+    assert check(latex(one), one, {}).faults == []
+    assert check(latex(one), one, {}).agree == 1
+
+
 def test_a_paper_that_agrees_has_no_fault():
     checked = check(PAPER, ours(), LABELS)
     assert checked.faults == []

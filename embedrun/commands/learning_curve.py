@@ -93,7 +93,7 @@ def _show(points: Sequence[tuple[int, float]], key: str, name: str) -> None:
         between = " to ".join(score_text(key, end) for end in ends)
         cells.append([f"{size:,}", own, score_text(key, mean), between])
     print(clean(fitted(cells, room(), right=(0, 1, 2))))
-    print(_checked(held_out(points), key) if law else "no power law fits these runs; nothing is predicted")
+    print(_checked(held_out(points), key) if law else "the runs tell no power law; nothing is predicted")
     path = Path("outputs", "tables", f"learning_curve_{name}.png")
     path.parent.mkdir(parents=True, exist_ok=True)
     line = [(size, *law.at(size)) for size in np.geomspace(sizes[0], 4 * sizes[-1], 100)] if law else []
@@ -105,7 +105,7 @@ def _checked(held: "tuple[int, float, PowerLaw | None]", key: str) -> str:
     """What the smaller parts predict of the largest, beside what was measured."""
     size, measured, law = held
     if law is None:
-        return "\nwithout the largest part no power law fits, so that the prediction is not checked"
+        return "\nwithout the largest part the runs tell no power law, so that the prediction is not checked"
     mean, low, high = law.at(size)
     standing = "inside" if low <= measured <= high else "OUTSIDE: do not rely on the prediction"
     told = f"{score_text(key, mean)} ({score_text(key, low)} to {score_text(key, high)}) at {size:,} rows"

@@ -18,6 +18,7 @@ from scipy.stats import t
 from embedrun.table.preset import Cell, Column, Row, Table
 
 Points = Sequence[tuple[int, float]]  # training rows and score of each run
+_POINTS = 100  # the range of a score
 _FEWEST = 3  # sizes, one for each of a, b and c
 
 
@@ -49,7 +50,7 @@ class PowerLaw:
 
 
 def fitted_law(points: Points) -> PowerLaw | None:
-    """The power law through the runs; None where they have fewer than three sizes, or none fits."""
+    """The power law through the runs; None where they have fewer than three sizes, or do not tell one."""
     rows, scores = (np.array(values, dtype=float) for values in zip(*points, strict=True))  # (runs,) each
     if len(np.unique(rows)) < _FEWEST or len(rows) <= _FEWEST:
         return None
@@ -61,8 +62,11 @@ def fitted_law(points: Points) -> PowerLaw | None:
         return None
     freedom = len(rows) - _FEWEST
     variance = float(np.sum((scores - _law(rows / smallest, *parameters)) ** 2) / freedom)
-    fits = np.isfinite([*covariance.flat, variance]).all()
-    return PowerLaw(smallest, parameters, covariance, variance, freedom) if fits else None
+    law = PowerLaw(smallest, parameters, covariance, variance, freedom)
+    if not np.isfinite([*covariance.flat, variance]).all():
+        return None
+    _, low, high = law.at(float(rows.max()))
+    return law if high - low < _POINTS else None  # else the scores have no trend that could be told
 
 
 def _law(size: np.ndarray, a: float, log_b: float, log_c: float) -> np.ndarray:

@@ -18,6 +18,8 @@ def test_the_law_behind_exact_scores_is_found():
     assert law is not None
     assert law.at(16_000)[0] == pytest.approx(85 - 60 * 16_000**-0.5, abs=1e-3)
     assert fitted_law([(500, 80.0), (500, 80.1), (1000, 81.0), (1000, 81.2)]) is None  # two sizes
+    # MiniLM on STS-B, 20 steps: no trend, and an interval of 20,000 points.
+    assert fitted_law([(287, 82.38), (575, 82.23), (2300, 82.23), (4599, 82.43)]) is None
 
 
 def test_a_further_run_is_inside_the_interval_as_often_as_it_says():

@@ -74,6 +74,8 @@ FILTERS: tuple[tuple[str, str], ...] = (
 )
 VOLATILE = {
     "seconds",
+    "minutes",
+    "energy_kwh",
     "host",
     "pid",
     "started",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
-# When, how often and how fast. `results.json` is compared without its seconds.
+# When, how often and how fast. `results.json` is compared without its times and energy.
 _OWN = (".lock", "environment.json", "report.html", "results.json", "run.log", "speed.jsonl", "status.json")
 
 
@@ -17,6 +17,8 @@ def content(run: Path) -> dict[str, Any]:
     assert read(run / "status.json")["state"] == "finished"
     results = read(run / "results.json")
     del results["seconds"]
+    del results["amounts"]["minutes"]
+    del results["amounts"]["energy_kwh"]
     files = {path.relative_to(run).as_posix(): path for path in run.rglob("*") if path.is_file()}
     return {
         "results": results,

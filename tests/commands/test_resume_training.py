@@ -105,7 +105,10 @@ def result(run: Path) -> dict[str, object]:
     """What two equal runs have in common."""
     results = read(run / "results.json")
     del results["seconds"]
-    del results["amounts"]["minutes"]  # the rest, too, is that of a whole run
+    del (
+        results["amounts"]["minutes"],
+        results["amounts"]["energy_kwh"],
+    )  # the rest, too, is that of a whole run
     last = run / "checkpoints" / "step-00000006"
     files = ["metrics.jsonl", "model/model.safetensors", "contamination.json", "config.yaml"]
     return {

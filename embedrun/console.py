@@ -258,7 +258,7 @@ def units(keys: Iterable[str]) -> str:
     """In what the scores of these keys are: `Spearman × 100, accuracy %`; those of geometry have no unit."""
     names = []
     for key in keys:
-        metric = key.rpartition("/")[2].removesuffix("_clean").removesuffix("_std")
+        metric = key.rpartition("/")[2].partition("@")[0].removesuffix("_clean").removesuffix("_std")
         if metric in ("spearman", "pearson"):
             names.append(f"{metric.capitalize()} × 100")
         elif shares := [word for word in ("accuracy", "recall") if word in metric]:

@@ -62,6 +62,7 @@ def parser() -> Parser:
     add("--prompt", metavar="TEMPLATE", help="with {text}; else the model's own; '{text}': none")
     add("--pooling", default="auto", metavar="NAME", help="else what the model's files say, else mean")
     add("--first-layer", type=int, choices=(0, 1), help="of --pooling first_last_mean")
+    add("--dims", type=_positive, metavar="N", help="cut to so many first numbers, as loss.matryoshka trains")
     add("--normalize", action=argparse.BooleanOptionalAction, help=_NORMALIZE)
     return made
 
@@ -69,6 +70,8 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun encode`."""
     given = parser().read(argv)
+    import torch
+
     from embedrun.store.read import Texts
 
     output = expanded(given.output)
@@ -84,7 +87,10 @@ def main(argv: Sequence[str]) -> int:
     encoder = _load(given)
     started, done = time.monotonic(), 0
     bar = contextlib.nullcontext() if total is None else Progress("encode", total, "texts")
-    with writing(output, encoder.dim, with_text=not given.no_text) as add, bar as progress:
+    dim = given.dims or encoder.dim
+    if dim > encoder.dim:
+        raise ConfigError(f"--dims: the model's vectors have {encoder.dim} numbers, got {dim}")
+    with writing(output, dim, with_text=not given.no_text) as add, bar as progress:
         reader, size = texts.read(), min(_TEXTS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // encoder.dim))
         while block := list(islice(reader, size)):
 
@@ -100,11 +106,13 @@ def main(argv: Sequence[str]) -> int:
                 progress=reached,
             )  # (block, dim)
             _check_finite(vectors, done)
+            if given.dims is not None:
+                vectors = encoder.scale(torch.from_numpy(vectors[:, :dim])).numpy()  # (block, dim)
             add(block, vectors)
             done += len(block)
     seconds = max(time.monotonic() - started, 1e-9)
     rate = f"{done / seconds:,.0f} texts/s"
-    say(f"{done:,} texts, dim {encoder.dim}, {duration(seconds)}, {rate}: {output}", sys.stdout)
+    say(f"{done:,} texts, dim {dim}, {duration(seconds)}, {rate}: {output}", sys.stdout)
     return 0
 
 

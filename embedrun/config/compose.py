@@ -192,8 +192,10 @@ def _compose(
     try:
         full = copy.deepcopy(_choices_composed(request.root, [*others, *folder]))
         for override in values:
-            adds = not strict or override.key_or_group.startswith(mixture.PARTS)  # whose names are the user's
-            OmegaConf.update(full, override.key_or_group, override.value(), force_add=adds)
+            key = override.key_or_group
+            # Options that no choice lists, and parts, whose names are the user's.
+            adds = not strict or key in options_of(COMMANDS[request.root]) or key.startswith(mixture.PARTS)
+            OmegaConf.update(full, key, override.value(), force_add=adds)
         if request.root == "train":
             _expand_parts(full, request, folder, any(_is_of_loss(override) for override in parsed))
     except ConfigError:

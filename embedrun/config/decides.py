@@ -53,15 +53,18 @@ def decisive(config: Plain, least: str = "where") -> Plain:
     return kept
 
 
-def _former(kept: Plain, dataset: object) -> dict[str, Plain]:
+def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
     """By group: the options that came after runs had begun, with the values that held before."""
     lengths = kept.get("backbone", kept.get("evaluation"))
-    former: dict[str, Plain] = {
+    former: dict[str, dict[str, Any]] = {
         "backbone": {"layers": None},
         "pooling": {"skip_prompt": None},
         "training": {"dev": "auto"},
-        "evaluation": {"max_length": lengths.get("max_length")} if isinstance(lengths, Mapping) else {},
+        "loss": {"matryoshka": None},
+        "evaluation": {"dims": None},
     }
+    if isinstance(lengths, Mapping):
+        former["evaluation"] |= {"max_length": lengths.get("max_length")}
     if is_own(dataset):
         # Triplets and texts have always had `pair_columns`.
         former["dataset"] = _LATER | ({"pair_columns": None} if dataset.get("name") == "pairs" else {})

@@ -36,8 +36,9 @@ def alone(config: Plain) -> Iterator[tuple[str, Plain]]:
     """The configuration of each part as if it were the only one, by name; of no mixture itself, under ''."""
     if not is_mix(config.get("dataset")):
         yield "", config
+    cuts = {"matryoshka": (config.get("loss") or {}).get("matryoshka")}
     for name, part in parts_of(config.get("dataset")).items():
-        yield name, {**config, "dataset": part.get("dataset"), "loss": part.get("loss")}
+        yield name, {**config, "dataset": part.get("dataset"), "loss": {**cuts, **(part.get("loss") or {})}}
 
 
 def placed(part: str, problem: str) -> str:

@@ -129,10 +129,19 @@ class PromptsConfig:
 
 
 @dataclass
+class MatryoshkaConfig:
+    """Sentence vectors that can be cut: the losses are also taken at their first numbers."""
+
+    dims: list[int] = option(unit="how many of the first numbers, each a loss of its own")
+    weights: list[float] | None = option(None, unit="unitless, >= 0, one for each of `dims`; null: 1 each")
+
+
+@dataclass
 class LossConfig:
     """A weighted sum of terms; a weight of 0 skips the term entirely."""
 
     terms: dict[str, Any] = option(unit="options by term; `weight` (unitless, >= 0) and the term's own")
+    matryoshka: MatryoshkaConfig | None = option(None, unit="null: the losses see whole vectors alone")
 
 
 @dataclass
@@ -273,6 +282,10 @@ class EvaluationConfig:
         at_least=4,
     )
     precision: Literal["fp32", "bf16"] = option("fp32", unit="of a pass; vectors are float32", decides="how")
+    dims: list[int] | None = option(
+        None,
+        unit="also scores of vectors cut to so many of their first numbers, as [256, 64]",
+    )
     contamination: str | None = option(
         None, unit="earlier training data of the model; its pairs are left out of `_clean` scores"
     )

@@ -67,6 +67,7 @@ class Scores:
 
 
 SUFFIX = "_clean"  # of the keys: sts/sts12/spearman_clean beside sts/sts12/spearman
+CUT = "@"  # in the keys of cut vectors: sts/sts12/spearman@64
 
 
 class Task(Protocol):

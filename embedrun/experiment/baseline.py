@@ -105,6 +105,7 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
         "normalize": encoder.normalize,
         "precision": scorer.precision,
         "batch_tokens": scorer.batch_tokens,
+        "dims": scorer.dims,
         "rows": {
             name: {source: [rows.fingerprint(), dict(rows.roles)] for source, rows in sources.items()}
             for name, sources in scorer.rows.items()

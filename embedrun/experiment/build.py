@@ -59,6 +59,10 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
     )
     feeds: dict[str, Feed] = {}
     for part, losses in plan.losses.items():
+        if (most := max(losses.cuts, default=0)) > encoder.dim:
+            raise ConfigError(
+                f"loss.matryoshka.dims: {most} is more than the {encoder.dim} numbers of the model's vectors"
+            )
         _check_views(losses.passes.values(), encoder.backbone.max_length)
         feeds[part] = Feed(
             train[part],
@@ -79,6 +83,7 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
             dim=encoder.dim,
             teacher_dims=teachers.dims,
             negatives=len(numbered_negatives(train[part].texts)),
+            cuts=losses.cuts,
         )
         for part, losses in plan.losses.items()
     }

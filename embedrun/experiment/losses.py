@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import ModuleDict
 
 from embedrun import family
-from embedrun.config import Checker
+from embedrun.config import Checker, LossConfig
 from embedrun.config.mixture import placed
 from embedrun.config.scale import upper_quarter
 from embedrun.console import say_and_log
@@ -50,6 +50,7 @@ class Losses:
         unbounded: keys of the terms that lack `positive_from`, which depends on a scale that is not known.
         score_range: the scale of the user's scores, where it is said.
         options: of the terms as they are configured, by key.
+        cuts: weights by how many of the first numbers of a vector the losses see; empty: all.
     """
 
     terms: dict[str, Term] = field(default_factory=dict)
@@ -60,6 +61,7 @@ class Losses:
     unbounded: list[str] = field(default_factory=list)
     score_range: tuple[float, float] | None = None
     options: Plain = field(default_factory=dict)
+    cuts: dict[int, float] = field(default_factory=dict)
 
     def idle(self, rows: int, columns: Mapping[str, Tensor] | None = None) -> list[str]:
         """Terms that can never be active in a batch of so many rows, each with its reason.
@@ -104,12 +106,40 @@ def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Loss
     losses = planner.losses
     for key, options in by_key.items():
         planner.add(str(key), options)
+    if (cuts := group_of(plain, "loss").get("matryoshka")) is not None:
+        losses.cuts.update(_cuts(checker, cuts, losses.terms))
     if not losses.terms and not checker.problems:
         checker.problems.append("loss.terms: no term has a weight above 0; choose loss=angle")
     rows = training.get("batch_size")
     if type(rows) is int and rows > 0:
         checker.problems += losses.idle(rows)
     return losses
+
+
+@dataclass
+class _Alone:
+    loss: LossConfig
+
+
+def _cuts(checker: Checker, plain: object, of: Mapping[str, Term]) -> dict[int, float]:
+    """Weights by width; notes what is wrong with them."""
+    # With the paths that the schema check of a run has, so that what both find is one problem.
+    made = checker.build(_Alone, {"loss": {"terms": {}, "matryoshka": plain}})
+    if made is None or (config := made.loss.matryoshka) is None:
+        return {}
+    weights = [1.0] * len(config.dims) if config.weights is None else config.weights
+    faults = []
+    if not config.dims or min(config.dims) < 1 or len({*config.dims}) < len(config.dims):
+        faults.append(f"dims: expected different numbers of 1 or more, as [384, 128, 64], got {config.dims}")
+    if len(weights) != len(config.dims) or not all(0 <= weight < math.inf for weight in weights):
+        faults.append(f"weights: expected {len(config.dims)}, one of dims each, of 0 or more, got {weights}")
+    faults += [
+        f"dims: loss.terms.{key} has weights for whole vectors; leave one of both out"
+        for key, term in of.items()
+        if "dim" in inspect.signature(type(term)).parameters
+    ]
+    checker.problems += [f"loss.matryoshka.{fault}" for fault in faults]
+    return {} if faults else dict(zip(config.dims, weights, strict=True))
 
 
 def untaught(training: Plain, losses: Iterable[Losses]) -> list[str]:

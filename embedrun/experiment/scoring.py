@@ -23,7 +23,16 @@ from embedrun.dataset.mix import each, with_roles
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
-from embedrun.evaluation.scores import SUFFIX, Scores, Source, Task, problems_of, score_all, scores_by_row
+from embedrun.evaluation.scores import (
+    CUT,
+    SUFFIX,
+    Scores,
+    Source,
+    Task,
+    problems_of,
+    score_all,
+    scores_by_row,
+)
 from embedrun.files import Plain, read_json, to_json, whole_file, write_atomically
 from embedrun.rows import MIX, Rows
 from embedrun.runs.directory import PARTS
@@ -133,6 +142,7 @@ class Scorer:
         precision: of the forward pass.
         clean: of the tasks that are also scored without some rows, by task and source: true where a row is
             kept.
+        dims: vectors cut to so many of their first numbers are scored, too, under `<key>@<dim>`.
     """
 
     tasks: Mapping[str, Task]
@@ -140,6 +150,7 @@ class Scorer:
     batch_tokens: int
     precision: Literal["fp32", "bf16"] = "fp32"
     clean: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    dims: tuple[int, ...] = ()
 
     @classmethod
     def read(
@@ -153,7 +164,8 @@ class Scorer:
             }
             for name, task in tasks.items()
         }
-        return cls(tasks, rows, evaluation.batch_tokens, evaluation.precision)
+        dims = tuple(evaluation.dims or ())
+        return cls(tasks, rows, evaluation.batch_tokens, evaluation.precision, dims=dims)
 
     def without(self, clean: Mapping[str, Mapping[str, np.ndarray]]) -> "Scorer":
         """The same with a second score on the `clean` rows, for each task that scores every row by itself."""
@@ -163,14 +175,26 @@ class Scorer:
     def score(
         self, encoder: Encoder, label: str, *, brief: bool = False, kept: Kept | None = None
     ) -> dict[str, Scores]:
-        """The scores of every task, with one encoding pass over the distinct sentences.
+        """The scores of every task, whole and cut, with one encoding pass over the distinct sentences.
 
         The encoder's random state and mode are left as they are. The progress bar shows `label` and, if
         `brief`, disappears at its end. `kept` has the pieces that are done already, and stores each further
         one once done.
         """
 
+        if wrong := [dim for dim in self.dims if not 0 < dim <= encoder.dim]:
+            raise ConfigError(
+                f"evaluation.dims: the model's vectors have 1 to {encoder.dim} numbers, got {wrong[0]}"
+            )
+        known: dict[tuple[str | None, tuple[str, ...]], torch.Tensor] = {}  # kept for the cuts
+
         def encode(texts: list[str], /, *, role: str | None = None) -> torch.Tensor:
+            if (vectors := known.get((role, tuple(texts)))) is None:
+                vectors = encoded(texts, role)  # (texts, dim)
+                known.update({(role, tuple(texts)): vectors} if self.dims else {})
+            return vectors
+
+        def encoded(texts: list[str], role: str | None) -> torch.Tensor:
             with Progress(label, len(texts), "sentences", brief=brief) as bar:
                 vectors = encoder.encode(
                     texts,
@@ -183,9 +207,17 @@ class Scorer:
             return torch.from_numpy(vectors)  # (texts, dim)
 
         stored = {} if kept is None else {"done": kept.load(), "keep": kept.save}
-        return score_all(
+        scored = score_all(
             self.tasks, self.rows, encode, self.clean, watch=_watch, scale=encoder.scale, **stored
         )
+        for dim in self.dims:
+
+            def cut(texts: list[str], /, *, role: str | None = None, dim: int = dim) -> torch.Tensor:
+                return encode(texts, role=role)[:, :dim]  # (texts, dim)
+
+            found = score_all(self.tasks, self.rows, cut, watch=_watch, scale=encoder.scale)
+            scored = {name: with_cut(task, found[name], dim) for name, task in scored.items()}
+        return scored
 
     def counts(self) -> dict[str, int]:
         """Number of rows of each source, by task and source, and of its clean ones."""
@@ -204,6 +236,14 @@ class Scorer:
     def every_rows(self) -> list[Rows]:
         """The rows of every source of every task."""
         return [rows for sources in self.rows.values() for rows in sources.values()]
+
+
+def with_cut(whole: Scores, cut: Scores, dim: int) -> Scores:
+    """The scores of a task together with those of cut vectors, which have the dimension behind their key."""
+    scores = {f"{key}{CUT}{dim}": value for key, value in cut.scores.items()}
+    intervals = {f"{key}{CUT}{dim}": ends for key, ends in cut.intervals.items()}
+    shown = (*whole.shown, f"{cut.main}{CUT}{dim}") if whole.shown else ()
+    return replace(whole, scores=whole.scores | scores, intervals=whole.intervals | intervals, shown=shown)
 
 
 def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
@@ -299,11 +339,15 @@ def dev_alone(scored: Mapping[str, Scores]) -> dict[str, Scores]:
     return kept
 
 
-def own_keys(dev: Rows) -> list[str]:
-    """The keys of the scores on the run's own dev rows, of a mixture those of its parts behind their mean."""
+def own_keys(dev: Rows, dims: Sequence[int] | None = None) -> list[str]:
+    """The keys of the scores on the run's own dev rows, of a mixture those of its parts behind their mean.
+
+    Last come those of vectors cut to `dims`.
+    """
     parts = dict.fromkeys(dev.subset) if dev.name == MIX else ()
     keys = [f"{name}{_MARK}spearman" for name in (dev.name, *parts)]
-    return [both for key in keys for both in (key, key + SUFFIX)]
+    cut = [f"{key}{CUT}{dim}" for dim in dims or () for key in keys]
+    return [both for key in keys for both in (key, key + SUFFIX)] + cut
 
 
 WEIGHTED = f"weighted{_MARK}score"  # the key of a weighted sum of dev scores

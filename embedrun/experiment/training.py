@@ -239,7 +239,7 @@ class Session:
         self._positives, self._warnings = check_rows(plan.losses, training.batch_size, self._rows)
         models = data.of_models(plan.config.backbone, training.teachers)
         self._models = models | data.commits(plan.config) | code_of(asdict(plan.config))
-        keys = [] if self._divided.dev is None else scoring.own_keys(self._divided.dev)
+        keys = [] if self._divided.dev is None else scoring.own_keys(self._divided.dev, evaluation.dims)
         usual = keys[0] if keys else None
         self._metric = scoring.metric_of(training.select_by) or usual
         if not plan.dev_tasks:  # else the keys are known once they are scored

@@ -1,7 +1,7 @@
 """Sum weighted loss terms."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from embedrun import family
 from embedrun.files import Plain
-from embedrun.loss.cosine import widen
+from embedrun.loss.cosine import normalize, widen
 from embedrun.loss.terms import Needs, Pass, given, needs, passes, source, with_negatives
 
 
@@ -28,6 +28,9 @@ class Mix(nn.Module):
         dim: length of a sentence vector, for terms with weights of their own.
         teacher_dims: length of each teacher's vectors, for terms that read them.
         negatives: how many numbered hard negatives the rows have in place of `negative`.
+        cuts: weights by how many of the first numbers of each vector the terms see; empty: all numbers. The
+            total is then the weighted sum over cuts, of vectors that are scaled to length 1 after the cut
+            (Kusupati et al. 2022, Matryoshka Representation Learning, Eq. 1), and so is the value of a term.
 
     Raises:
         KeyError: if there is no term of that name.
@@ -43,8 +46,10 @@ class Mix(nn.Module):
         dim: int = 1,
         teacher_dims: Sequence[int] = (),
         negatives: int = 0,
+        cuts: Mapping[int, float] | None = None,
     ) -> None:
         super().__init__()
+        self.cuts = dict(cuts or {})
         self.weights: dict[str, float] = {}
         self.needs: dict[str, Needs] = {}
         self.ways: dict[str, dict[str, Pass]] = {}
@@ -81,9 +86,21 @@ class Mix(nn.Module):
         """
         with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
-            values = {key: term(**self._inputs(key, wide, targets)) for key, term in self.terms.items()}
+            values = reduce(_sum, (self._values(some, weight, targets) for some, weight in self._cut(wide)))
             total = reduce(add, (self.weights[key] * value for key, value in values.items()))
         return total, values
+
+    def _cut(self, vectors: Mapping[str, Tensor]) -> Iterator[tuple[Mapping[str, Tensor], float]]:
+        """The vectors, ``(rows, dim)`` each, cut in each way, with the weight of the cut."""
+        if not self.cuts:
+            yield vectors, 1.0
+        for dim, weight in self.cuts.items():
+            yield {key: normalize(whole[:, :dim]) for key, whole in vectors.items()}, weight
+
+    def _values(
+        self, vectors: Mapping[str, Tensor], weight: float, targets: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        return {key: weight * term(**self._inputs(key, vectors, targets)) for key, term in self.terms.items()}
 
     def gradient_shares(
         self, embeddings: Mapping[str, Tensor], values: Mapping[str, Tensor]
@@ -136,6 +153,10 @@ class Mix(nn.Module):
         optional = {name: source(name, ways) for name in needed.optional_targets}
         both = wanted | {name: there for name, there in optional.items() if there in targets}
         return there | {name: targets[target] for name, target in both.items()}
+
+
+def _sum(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {key: value + other[key] for key, value in one.items()}
 
 
 def mix_of(mix: "Mix | nn.ModuleDict", part: str) -> Mix:

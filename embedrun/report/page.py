@@ -181,7 +181,9 @@ def _recipe(config: Plain) -> tuple[str, str, str]:
         by_key = at(alone_, "loss.terms") or {}
         weights = {name: (term or {}).get("weight", 1.0) for name, term in by_key.items()}
         terms = [name if weight == 1 else f"{short(weight)} × {name}" for name, weight in weights.items()]
-        losses.append(f"{part}: {' + '.join(terms)}" if part else " + ".join(terms))
+        dims = at(alone_, "loss.matryoshka.dims")
+        cut = f" at {', '.join(map(str, dims))} numbers" if dims else ""
+        losses.append(f"{part}: {' + '.join(terms)}{cut}" if part else " + ".join(terms) + cut)
         names.append(_text_at(alone_, "dataset.name"))
     return "; ".join(losses), backbone, ", ".join(names)
 

@@ -101,7 +101,7 @@ def _marks(sheet: Sheet, table: Table, scores: _Scores) -> tuple[set[_Place], se
             pairs.append((ranked[0], ranked[1], heading))
     pairs = [pair for pair in pairs if scores.sides(*pair)]
     if not pairs:
-        return best, set(), ["Bold: the best of a column. Daggers need two finished seeds a row"]
+        return best, set(), ["Bold: the best of a column. Daggers need two rows with two finished seeds each"]
     than = "the second best" if table.baseline is None else table.baseline
     count = f"{len(pairs)} comparison{'s' * (len(pairs) != 1)}"
     how = f"over seeds and test rows, Holm's correction over {count}, alpha {ALPHA:g}"

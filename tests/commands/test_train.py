@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from scipy.stats import spearmanr
 
+from embedrun.dataset.toy import Toy
 from embedrun.encoder import Encoder
 from embedrun.experiment import training
 from embedrun.runs.directory import config_hash
@@ -324,3 +326,52 @@ def test_what_the_choice_of_the_step_costs_on_test_is_in_the_results_the_report_
         f"the mean would be {more} more (runs: 1, largest difference {more})"
         in embedrun("table", "mine.yaml").out
     )
+
+
+CUT = ("evaluation.dims=[8,4]", "loss.matryoshka={dims: [16, 8, 4], weights: [1, 0.5, 0.25]}")
+
+
+def test_a_model_trained_to_be_cut_is_scored_and_encodes_cut(embedrun, options):
+    ended = embedrun("train", *options, *CUT, "hydra.run.dir=run")
+    assert ended.code == 0, ended.err
+    scores = json.loads(Path("run/results.json").read_text())["scores"]
+    toy = Toy(train_rows=48, dev_rows=16, test_rows=16).read("test", None)  # type: ignore[arg-type]
+    sides = (list(toy.texts[side]) for side in ("left", "right"))
+    vectors = [Encoder.load("run").encode(texts)[:, :4] for texts in sides]  # (rows, 4) each
+    norms = [np.linalg.norm(side, axis=1) for side in vectors]
+    cosines = (vectors[0] * vectors[1]).sum(axis=1) / norms[0] / norms[1]
+    assert scores["toy_test/spearman@4"] == pytest.approx(
+        100 * spearmanr(cosines, toy.targets["score"]).statistic, abs=1e-6
+    )
+    assert "angle at 16, 8, 4 numbers" in Path("run/report.html").read_text()
+    assert {"toy_test/spearman@8", "toy_dev/spearman@8"} <= scores.keys()
+    Path("texts.txt").write_text("a man plays\n")
+    ended = embedrun("encode", "run", "texts.txt", "-o", "vectors.npy", "--dims", "4", "--normalize")
+    assert ended.code == 0, ended.err
+    short = Encoder.load("run").encode(["a man plays"])[:, :4]
+    np.testing.assert_allclose(np.load("vectors.npy"), short / np.linalg.norm(short), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("evaluation.dims=[0]", "evaluation.dims: the model's vectors have 1 to 16 numbers, got 0"),
+        (
+            "loss.matryoshka.dims=[17]",
+            "loss.matryoshka.dims: 17 is more than the 16 numbers of the model's vectors",
+        ),
+        ("loss.matryoshka.dims=[4,4]", "loss.matryoshka.dims: expected different numbers of 1 or more, as"),
+        (
+            "loss.matryoshka={dims: [4], weights: [1, 2]}",
+            "loss.matryoshka.weights: expected 1, one of dims each",
+        ),
+        (
+            "loss.matryoshka={dim: [4]}",
+            "loss.matryoshka.dim: unknown key; did you mean 'loss.matryoshka.dims'?",
+        ),
+    ],
+)
+def test_cuts_that_cannot_be_are_refused(embedrun, options, option: str, says: str):
+    ended = embedrun("train", *options, option)
+    assert ended.code == 2
+    assert says in ended.err

@@ -93,5 +93,9 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
         ("split", {"train": 1.0}),
     ):
         assert decisive({"dataset": {**own, **later, name: value}}) == {"dataset": {**own, name: value}}
+    trained = {"loss": {"terms": {"cosent": {}}}, "evaluation": {"tasks": {}}}
+    now = {"loss": {**trained["loss"], "matryoshka": None}, "evaluation": {"tasks": {}, "dims": None}}
+    assert decisive(now) == decisive(trained)
+    assert decisive({**now, "evaluation": {"tasks": {}, "dims": [8]}}) != decisive(trained)
     for other in ({"dataset": {"name": "of_a_package", **later}}, {"newer": {**own, **later}}):
         assert decisive(other) == other

@@ -38,6 +38,53 @@ def test_total_is_the_weighted_sum_of_the_terms():
     torch.testing.assert_close(values["angle"], angle.detach())
 
 
+def test_losses_of_cut_vectors_are_those_of_shorter_vectors_of_length_1():
+    embeddings, targets = batch()
+    options = {"cosent": {"temperature": 0.1}, "angle": {"weight": 0.5}}
+    total, values = Mix(options, cuts={4: 1.0, 3: 0.25})(embeddings, targets)
+    parts = []
+    for dim in (4, 3):
+        short = {
+            name: whole[:, :dim] / whole[:, :dim].norm(dim=1, keepdim=True)
+            for name, whole in embeddings.items()
+        }
+        parts.append(Mix(options)(short, targets))
+    torch.testing.assert_close(total, parts[0][0] + 0.25 * parts[1][0])
+    for key, value in values.items():
+        torch.testing.assert_close(value, parts[0][1][key] + 0.25 * parts[1][1][key])
+    expected = torch.autograd.grad(parts[0][0] + 0.25 * parts[1][0], embeddings["left"])[0]
+    (found,) = torch.autograd.grad(total, embeddings["left"])
+    torch.testing.assert_close(found, expected)
+    assert not found[:, 4:].any()  # no loss sees the rest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("term", "ours"), [("CoSENTLoss", "cosent"), ("AnglELoss", "angle")])
+def test_cut_losses_are_those_of_sentence_transformers(term: str, ours: str):
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    embeddings, targets = batch(torch.float32)
+
+    class Model(nn.Module):
+        def get_embedding_dimension(self) -> int:
+            return 6
+
+        def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {"sentence_embedding": features["vectors"]}
+
+    model = Model()
+    whole = getattr(losses, term)(model, scale=20.0)
+    theirs = losses.MatryoshkaLoss(model, whole, [6, 4, 2], [1.0, 0.5, 0.25])
+    sides = [{"vectors": embeddings[side]} for side in ("left", "right")]
+    expected = theirs(sides, targets["score"])
+    options = {ours: {"temperature": 0.05}}
+    total, _ = Mix(options, cuts={6: 1.0, 4: 0.5, 2: 0.25})(embeddings, targets)
+    torch.testing.assert_close(total, expected, rtol=1e-5, atol=1e-5)
+    for side in embeddings.values():
+        (one,) = torch.autograd.grad(total, side, retain_graph=True)
+        (other,) = torch.autograd.grad(expected, side, retain_graph=True)
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_the_share_of_a_term_is_that_of_its_weighted_gradient(monkeypatch: pytest.MonkeyPatch):
     class Left(nn.Module):
         def forward(self, left: Tensor) -> Tensor:

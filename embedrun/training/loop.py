@@ -27,12 +27,13 @@ from embedrun.training.step import Stepper, Values
 class Meter:
     """Counts rows and tokens between two log lines, `every` steps apart, and writes both kinds of line.
 
-    `rows` and `tokens` are those of all steps so far, without padding.
+    `rows` and `tokens` are those of all steps so far, without padding; of several processes, each has all
+    rows and the tokens that it encodes.
     """
 
-    def __init__(self, tracker: Tracker | None, every: int, *, rows: int = 0, tokens: int = 0) -> None:
+    def __init__(self, tracker: Tracker | None, every: int) -> None:
         self._tracker, self._every = tracker, every
-        self.rows, self.tokens = rows, tokens
+        self.rows = self.tokens = 0
         self._started = self._last = self._before = time.monotonic()
         self._rows = self._tokens = 0
         self._parts: dict[str, list[float]] = {}  # rows, tokens and seconds of each part of a mixture
@@ -181,7 +182,7 @@ def fit(
     done = done or StepsDone()
     steps = parts.order.steps(training.epochs, training.max_steps)
     is_scored = scored(parts.order, training, steps)
-    meter = Meter(parts.tracker, tracking.log_every, rows=done.rows, tokens=done.tokens)
+    meter, before = Meter(parts.tracker, tracking.log_every), done
     step, note = done.step, ""  # the note is read when it is logged anyway: to read a loss is to wait for it
     parts.stepper.trained.train()
     with Deferred() as stop, Progress("train", steps, "steps", done=step) as bar:
@@ -202,13 +203,18 @@ def fit(
             due, stopping = is_scored(step), parts.processes.any(stop.asked is not None)
             if due or stopping or (training.save_every and step % training.save_every == 0):
                 with meter.paused(), bar.paused():
-                    now = StepsDone(step, rows=meter.rows, tokens=meter.tokens)
-                    _score_and_save(parts, training, now, stop, due=due, stopping=stopping)
+                    done = _done(parts, meter, step, before)
+                    _score_and_save(parts, training, done, stop, due=due, stopping=stopping)
     if parts.processes.rank == 0:
         path = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
         checkpoint.load_weights(path, parts.stepper.trained)
     parts.stepper.trained.eval()
-    return StepsDone(step, rows=meter.rows, tokens=meter.tokens)
+    return _done(parts, meter, step, before)
+
+
+def _done(parts: Fit, meter: Meter, step: int, before: StepsDone) -> StepsDone:
+    tokens = parts.processes.total(meter.tokens)
+    return StepsDone(step, rows=before.rows + meter.rows, tokens=before.tokens + tokens)
 
 
 def _log_step(parts: Fit, meter: Meter, step: int, steps: int, values: Values) -> str:

@@ -127,6 +127,15 @@ class Processes:
             distributed.all_reduce(value, op=distributed.ReduceOp.MAX)
         return bool(value)
 
+    def total(self, number: int) -> int:
+        """The sum over all processes; collective."""
+        if self.size == 1:
+            return number
+        value = torch.tensor([number])  # (1,)
+        with _together():
+            distributed.all_reduce(value)
+        return int(value)
+
     def share(self, numbers: list[float]) -> list[float]:
         """The numbers of process 0 on all, which the others have as many of."""
         if self.size == 1:

@@ -124,6 +124,12 @@ def test_torchrun_starts_the_same_run_which_is_what_one_process_trains(commands:
     assert ended.stderr.count("run directory: run\n") == 1  # the other process is silent
     assert "15 rows over 2 processes, each anchor is compared with 14 others\n" in ended.stderr
     same_weights(commands.folder / "run", commands.folder / "alone")
+    used = [
+        json.loads((commands.folder / run / "results.json").read_text())["amounts"]
+        for run in ("run", "alone")
+    ]
+    assert used[0]["tokens"] == used[1]["tokens"] > 0
+    assert used[0]["rows"] == used[1]["rows"]
 
 
 @pytest.fixture(scope="module")

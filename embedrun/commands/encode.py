@@ -70,8 +70,6 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun encode`."""
     given = parser().read(argv)
-    import torch
-
     from embedrun.store.read import Texts
 
     output = expanded(given.output)
@@ -85,6 +83,8 @@ def main(argv: Sequence[str]) -> int:
     texts.check()
     total = None if file is None else sum(1 for _ in texts.read())  # before a model is loaded
     encoder = _load(given)
+    from torch import from_numpy  # imported with the encoder; a fault before it should not wait for it
+
     started, done = time.monotonic(), 0
     bar = contextlib.nullcontext() if total is None else Progress("encode", total, "texts")
     dim = given.dims or encoder.dim
@@ -107,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
             )  # (block, dim)
             _check_finite(vectors, done)
             if given.dims is not None:
-                vectors = encoder.scale(torch.from_numpy(vectors[:, :dim])).numpy()  # (block, dim)
+                vectors = encoder.scale(from_numpy(vectors[:, :dim])).numpy()  # (block, dim)
             add(block, vectors)
             done += len(block)
     seconds = max(time.monotonic() - started, 1e-9)

@@ -57,7 +57,7 @@ class Energy:
     """
 
     def __init__(self, *, cuda: bool = False, folder: Path = _POWERCAP) -> None:
-        self._meters = [meter for meter in (*_packages(folder), *(_devices() if cuda else ())) if meter]
+        self._meters = [*_packages(folder), *(_devices() if cuda else ())]
         self._last = [meter() for meter, _ in self._meters]
         self._joules = 0.0
 

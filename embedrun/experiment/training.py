@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -339,6 +339,9 @@ class Session:
             energy.read()
             self._run.status(steps=steps, seconds=self._clock.read(), **news)
 
+        def test() -> dict[str, float]:
+            return scoring.flat(self._test.score(built.encoder, "score test", brief=True))
+
         energy = Energy(cuda=self._compute.device.type == "cuda")
         parts = replace(
             self._parts(built, selection, folder / CHECKPOINTS),
@@ -347,7 +350,7 @@ class Session:
                 scoring.flat(scoring.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))),
                 training.select_by,
             ),
-            test=self._test_scores(built.encoder) if training.score_test else dict,
+            test=test if training.score_test else dict,
             heartbeat=beat,
             tell_first=partial(tell_first_step, self._plan.losses),
         )
@@ -362,17 +365,14 @@ class Session:
             batch = {"step": fault.step, "rows": fault.rows, "values": values}
             write_atomically(folder / _BAD_BATCH, to_json(batch))
             raise
-        whole = int(str(self._run.known.get("attempts") or 1)) == 1  # else part of the energy was not counted
-        self._kwh = energy.read() if whole else None
+        is_first = self._run.known.get("attempts") in (None, 1)  # else part of the energy was not counted
+        self._kwh = energy.read() if is_first else None
         return done
 
     def _parts(self, built: Built, selection: Selection, checkpoints: Path) -> Fit:
         return Fit(
             built.stepper, built.feed, built.order, self._compute, selection, checkpoints, self.processes
         )
-
-    def _test_scores(self, encoder: Encoder) -> Callable[[], dict[str, float]]:
-        return lambda: scoring.flat(self._test.score(encoder, "score test", brief=True))
 
     def _steps(self, parts: Fit, done: StepsDone) -> StepsDone:
         done = fit(parts, self._plan.config.training, self._plan.config.tracking, done)

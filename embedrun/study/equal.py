@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -13,12 +12,11 @@ from embedrun.runs.reading import RunFiles
 from embedrun.table.cells import Measured, Slot
 from embedrun.table.preset import Cell, Row, Table
 
-Amount = Literal["rows", "tokens", "flops", "minutes"]
 _Spent = tuple[float, float]  # amount and steps
 
 
-def equalled(table: Table, slots: Sequence[Slot], amount: Amount) -> Table:
-    """The table with fewer steps for each training that uses more than the least.
+def equalled(table: Table, slots: Sequence[Slot], amount: str) -> Table:
+    """The table with fewer steps for each training that uses more than the least, of `amounts` of results.
 
     Runs that fill the same columns are compared. The steps of a run are cut by the ratio of the least mean
     amount over seeds to its own, and rounded: to half a step the amounts are equal. A row of a paper is then
@@ -54,7 +52,7 @@ def equalled(table: Table, slots: Sequence[Slot], amount: Amount) -> Table:
     return replace(table, rows=rows, note=". ".join(filter(None, [table.note, note])))
 
 
-def _spent(run: Measured, row: Row, amount: Amount) -> _Spent:
+def _spent(run: Measured, row: Row, amount: str) -> _Spent:
     results = RunFiles(run.path).results
     used, steps = numbers(results.get("amounts")).get(amount), numbers(results.get("counts")).get("steps")
     if not used or not steps:

@@ -5,6 +5,7 @@ from itertools import combinations
 import pytest
 
 from embedrun.config.decides import decides, decisive
+from embedrun.config.mixture import alone
 from embedrun.config.options import COMMANDS, declared
 
 CONFIG = {
@@ -99,3 +100,12 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
     assert decisive({**now, "evaluation": {"tasks": {}, "dims": [8]}}) != decisive(trained)
     for other in ({"dataset": {"name": "of_a_package", **later}}, {"newer": {**own, **later}}):
         assert decisive(other) == other
+
+
+def test_cuts_of_a_run_hold_for_each_part_of_a_mixture_that_has_none_of_its_own():
+    parts = {"one": {"loss": {"terms": {}}}, "two": {"loss": {"terms": {}, "matryoshka": {"dims": [4]}}}}
+    config = {"dataset": {"name": "mix", "parts": parts}, "loss": {"terms": {}, "matryoshka": {"dims": [8]}}}
+    assert {name: part["loss"]["matryoshka"]["dims"] for name, part in alone(config)} == {
+        "one": [8],
+        "two": [4],
+    }

@@ -89,3 +89,10 @@ def test_trained_scores_stand_beside_the_untrained_ones():
     assert lines[0].split() == ["score", "before", "training", "trained", "difference"]
     assert lines[2].split() == ["a", "80.00", "82.50", "+2.50"]
     assert lines[3].split() == ["new", "-", "1.00", "-"]
+
+
+def test_scores_of_cut_vectors_can_select():
+    dev = Toy(dev_rows=2).read("dev", None)  # type: ignore[arg-type]
+    scoring.check_select_by("toy_dev/spearman@8", scoring.own_keys(dev, [8]))
+    with pytest.raises(ConfigError, match="no dev score 'toy_dev/spearman@8'"):
+        scoring.check_select_by("toy_dev/spearman@8", scoring.own_keys(dev))

@@ -85,6 +85,17 @@ def test_cut_losses_are_those_of_sentence_transformers(term: str, ours: str):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+def test_a_term_that_sees_lengths_gets_cut_vectors_of_length_1(monkeypatch: pytest.MonkeyPatch):
+    class First(nn.Module):
+        def forward(self, left: Tensor) -> Tensor:
+            return left[:, 0].sum()
+
+    monkeypatch.setattr(module.family, "find", lambda *_: First)
+    left = torch.tensor([[3.0, 4.0, 12.0]])
+    total, _ = Mix({"first": {}}, cuts={3: 1.0, 2: 10.0})({"left": left}, {})
+    assert total.item() == pytest.approx(3 / 13 + 10 * 3 / 5)
+
+
 def test_the_share_of_a_term_is_that_of_its_weighted_gradient(monkeypatch: pytest.MonkeyPatch):
     class Left(nn.Module):
         def forward(self, left: Tensor) -> Tensor:

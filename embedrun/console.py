@@ -261,7 +261,7 @@ def units(keys: Iterable[str]) -> str:
         metric = key.rpartition("/")[2].partition("@")[0].removesuffix("_clean").removesuffix("_std")
         if metric in ("spearman", "pearson"):
             names.append(f"{metric.capitalize()} × 100")
-        elif shares := [word for word in ("accuracy", "recall") if word in metric]:
+        elif shares := [word for word in ("accuracy", "recall", "precision") if word in metric]:
             names.append(f"{shares[0]} %")
         elif decimals(key) == 2:
             names.append(f"{metric} × 100")

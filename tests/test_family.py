@@ -39,7 +39,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_member_is_a_file_with_the_class_of_its_name():
-    assert family.names("evaluation") == ("geometry", "heldout", "mteb", "retrieval", "senteval", "sts")
+    assert family.names("evaluation") == ("geometry", "heldout", "ir", "mteb", "retrieval", "senteval", "sts")
     assert {"angle", "cosent", "in_batch_negatives"} <= set(family.names("loss"))
     assert {"nli", "stsb", "toy"} <= set(family.names("dataset"))
 
@@ -56,6 +56,7 @@ def test_an_installed_package_adds_members_and_never_replaces_ours():
         "counting",
         "geometry",
         "heldout",
+        "ir",
         "mteb",
         "retrieval",
         "senteval",

@@ -283,12 +283,12 @@ def _scored(plan: "TrainPlan", divided: "Divided", store: Store) -> tuple[list[s
     from embedrun.estimate import Scored
     from embedrun.experiment import contamination, scoring
 
-    evaluation, select_by = plan.config.evaluation, plan.config.training.select_by
+    evaluation, training = plan.config.evaluation, plan.config.training
     seen = [*divided.train.values(), *([] if plan.seen is None else [plan.seen.read("train", store)])]
     test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
     dev = scoring.dev_scorer(plan.dev_tasks, divided.dev, store, evaluation)
     if divided.dev is not None and not plan.dev_tasks:
-        scoring.check_select_by(select_by, scoring.own_keys(divided.dev, evaluation.dims))
+        scoring.check_select_by(training, scoring.own_keys(divided.dev, evaluation.dims))
     trained, selected = contamination.of_run(seen, test.rows, scoring.selecting(dev.rows))
     lines = [
         f"also in the training data: {trained.summary() or 'no dev or test row'}",

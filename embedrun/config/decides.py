@@ -59,7 +59,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
     former: dict[str, dict[str, Any]] = {
         "backbone": {"layers": None},
         "pooling": {"skip_prompt": None},
-        "training": {"dev": "auto"},
+        "training": {"dev": "auto", "select_floor": None},
         "loss": {"matryoshka": None},
         "evaluation": {"dims": None},
     }
@@ -68,7 +68,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
     if is_own(dataset):
         # Triplets and texts have always had `pair_columns`.
         former["dataset"] = _LATER | ({"pair_columns": None} if dataset.get("name") == "pairs" else {})
-        former["training"] = {"dev": "auto" if has_split(dataset, "dev") else "stsb"}
+        former["training"] |= {"dev": "auto" if has_split(dataset, "dev") else "stsb"}
     return former
 
 

@@ -220,6 +220,9 @@ class TrainingConfig:
         "mean over the parts of a mixture",
     )
     select_lowest: bool = option(False, unit="whether a lower score is better")
+    select_floor: dict[str, float] | None = option(
+        None, unit="by dev score, the change against the untrained model that a checkpoint must have at least"
+    )
     patience: int | None = option(
         None, unit="early stopping after so many dev scores without a new best; null: never", at_least=1
     )

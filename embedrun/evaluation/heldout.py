@@ -1,9 +1,9 @@
-"""A data set's own held-out split: cosine against its scores."""
+"""A held-out split of a data set: cosine against its scores."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from embedrun.rows import MIX, Rows
 
 
 class Heldout:
-    """Spearman × 100 on a split of the data set that the run trains on.
+    """Spearman × 100 on a split of the data set that the run trains on, or of another one.
 
     The key is `<data set>_<split>/spearman`, so a dev score is never taken for a test score. Of a mixture
     there is one of each part, `<part>_<split>/spearman`, and their mean, `mix_<split>/spearman`.
@@ -21,20 +21,32 @@ class Heldout:
     Args:
         split: which split.
         interval_draws: resamples behind the 95 % interval; 0 for no interval.
+        dataset: one by one word, such as `stsb`; null for that of the run. In the key stands the name of the
+            task.
+        options: of that data set, `{path: FILE, ...}`.
     """
 
     by_row = True
 
-    def __init__(self, *, split: Literal["dev", "test"] = "test", interval_draws: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        split: Literal["dev", "test"] = "test",
+        interval_draws: int = 0,
+        dataset: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         if interval_draws and interval_draws < FEWEST:
             raise ValueError(
                 f"Heldout: interval_draws must be 0 (no interval) or at least {FEWEST}, got {interval_draws}"
             )
         self.split, self.interval_draws = split, interval_draws
+        self.label = "" if dataset is None else None  # the name of the task, which the run gives
+        self._of = None if dataset is None else Source(dataset, split, options or {})
 
     def sources(self) -> dict[str, Source]:
-        """The split, of the run's own data set."""
-        return {"heldout": Source(None, self.split)}
+        """The split, of the run's own data set or the other one."""
+        return {"heldout": self._of or Source(None, self.split)}
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Score and per-pair predictions.
@@ -56,7 +68,7 @@ class Heldout:
         return joined(parts, Scores({key: mean}, key, {}))
 
     def _scored(self, pairs: Rows, encode: Encode) -> Scores:
-        name = f"{pairs.name}_{self.split}"
+        name = f"{self.label or pairs.name}_{self.split}"
         roles = (pairs.roles.get("left"), pairs.roles.get("right"))
         predicted = cosines(encode, pairs.texts["left"], pairs.texts["right"], roles)  # (pairs,)
         gold = pairs.targets["score"]

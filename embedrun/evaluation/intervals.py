@@ -127,6 +127,25 @@ def swapped_mean(gained: np.ndarray, swaps: int, seed: int | Sequence[int]) -> n
     return (2 * to_b - one_right) / len(gained)
 
 
+def swapped_numbers(gained: np.ndarray, swaps: int, seed: int | Sequence[int]) -> np.ndarray:
+    """The mean gain when models change places, ``(swaps,)``, of any numbers, ``(rows,)``."""
+    generator = np.random.default_rng(seed)
+    sums = [_swaps(generator, many, len(gained)) @ gained for many in _swaps_at_once(len(gained), swaps)]
+    return (gained.sum() - 2 * np.concatenate(sums)) / len(gained)
+
+
+def _swaps_at_once(rows: int, swaps: int) -> list[int]:
+    """How many swaps are drawn together, block after block."""
+    step = max(1, _PERMUTED_BLOCK // rows)
+    return [min(step, swaps - start) for start in range(0, swaps, step)]
+
+
+def _swaps(generator: np.random.Generator, many: int, rows: int) -> np.ndarray:
+    """Whether a row changes places, 0.0 or 1.0, ``(many, rows)``: a byte holds the bits of eight rows."""
+    packed = generator.integers(256, size=(many, -(-rows // 8)), dtype=np.uint8)
+    return np.unpackbits(packed, axis=1, count=rows).astype(float)
+
+
 def swapped_ranks(
     a: np.ndarray, b: np.ndarray, gold: np.ndarray, swaps: int, seed: int | Sequence[int]
 ) -> tuple[float, np.ndarray]:
@@ -150,12 +169,7 @@ def swapped_ranks(
         return (second - first) * np.sqrt(rows / (true @ true))
 
     generator = np.random.default_rng(seed)
-    step, drawn = max(1, _PERMUTED_BLOCK // rows), []
-    for start in range(0, swaps, step):
-        # A bit for each row: a byte holds those of eight.
-        packed = generator.integers(256, size=(min(step, swaps - start), -(-rows // 8)), dtype=np.uint8)
-        swap = np.unpackbits(packed, axis=1, count=rows)  # (some swaps, rows): 0 or 1
-        drawn.append(swap.astype(float) @ change)
+    drawn = [_swaps(generator, many, rows) @ change for many in _swaps_at_once(rows, swaps)]
     with np.errstate(invalid="ignore", divide="ignore"):  # a constant side gives NaN
         return float(gain(np.zeros((1, 3)))[0]), gain(np.concatenate(drawn))
 
@@ -168,8 +182,9 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return (np.cumsum(counts) - (counts - 1) / 2)[group] - (len(values) + 1) / 2
 
 
-# Correlation of scores with gold; share of classes equal to gold; rows right (1) or wrong (0) by themselves.
-Kind = Literal["correlation", "accuracy", "correct"]
+# Correlation of scores with gold; share of classes equal to gold; rows right (1) or wrong (0) by themselves;
+# a number of each row, whose mean counts.
+Kind = Literal["correlation", "accuracy", "correct", "mean"]
 
 _ROUNDING = 1e-9  # a difference × 100 that is smaller by at most this counts as equal
 
@@ -194,7 +209,7 @@ def figure(kind: Kind, predicted: np.ndarray, gold: np.ndarray | None) -> float:
     `predicted` and `gold` as in `differences`.
     """
     if kind != "correlation":
-        return 100 * float(np.mean(predicted if kind == "correct" else predicted == gold))
+        return 100 * float(np.mean(predicted == gold if kind == "accuracy" else predicted))
     left, right = ranks(predicted), ranks(np.asarray(gold))  # (rows,) each
     with np.errstate(invalid="ignore"):
         return 100 * float(left @ right / np.sqrt((left @ left) * (right @ right)))
@@ -244,7 +259,7 @@ def differences(
     base = [seed] if isinstance(seed, int) else list(seed)
     rows_seed, swaps_seed = [*base, 0], [*base, 1]
     left, right = np.asarray(a), np.asarray(b)  # (rows,) each
-    if gold is None and kind != "correct":
+    if gold is None and kind not in ("correct", "mean"):
         raise ValueError(f"paired: {kind} needs the gold column")
     lengths = {len(left), len(right), len(left) if gold is None else len(gold)}
     if len(lengths) > 1 or 0 in lengths:
@@ -256,9 +271,9 @@ def differences(
         return Differences(100 * value, 100 * (second - first), 100 * swapped, len(left))
     if kind == "accuracy":
         left, right = left == np.asarray(gold), right == np.asarray(gold)
-    gained = right.astype(int) - left.astype(int)  # (rows,): -1, 0 or 1
+    gained = right - left if kind == "mean" else right.astype(int) - left.astype(int)  # (rows,)
     resampled = mean_draws(gained, draws=draws, seed=rows_seed)  # (draws,)
-    swapped = swapped_mean(gained, swaps, swaps_seed)
+    swapped = (swapped_numbers if kind == "mean" else swapped_mean)(gained, swaps, swaps_seed)
     return Differences(100 * float(gained.mean()), 100 * resampled, 100 * swapped, len(left))
 
 

@@ -101,9 +101,9 @@ def problems_of(task: Task) -> list[str]:
     return getattr(task, "problems", list)()
 
 
-def key_space(task: Task) -> tuple[type, object, object]:
+def key_space(task: Task) -> tuple[object, ...]:
     """What two tasks share whose pieces of one name have scores of one key."""
-    return type(task), getattr(task, "protocol", None), getattr(task, "split", None)
+    return type(task), *(getattr(task, name, None) for name in ("protocol", "split", "label"))
 
 
 def add_clean(

@@ -25,8 +25,10 @@ _SCORES = "scores.json"
 _LABEL = "score before training"
 
 
-def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, model: str) -> dict[str, Scores]:
-    """What `Scorer.score` gives, without predictions and intervals, from the cache where it is there.
+def scored(
+    scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, model: str, predictions: bool = False
+) -> dict[str, Scores]:
+    """What `Scorer.score` gives, without intervals, from the cache where it is there.
 
     It is there if an earlier run has scored a model of the same weights in the same way: :func:`key` says
     what that is. Then that is reported. A task that brings rows of its own is scored anew. Warns where the
@@ -35,12 +37,18 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
     Args:
         options: of the tasks, and marks of the code of those from elsewhere, plain data.
         model: its name, for messages.
+        predictions: whether they are wanted.
     """
 
     def score() -> Plain:
         scores = scorer.score(encoder, _LABEL, kept=kept)
         return {
-            name: {"main": task.main, "scores": to_plain(task.scores), "constant": constant(task)}
+            name: {
+                "main": task.main,
+                "scores": to_plain(task.scores),
+                "constant": constant(task),
+                "predictions": task.predictions if predictions else {},
+            }
             for name, task in scores.items()
         }
 
@@ -48,7 +56,7 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
         (folder / _SCORES).write_text(to_json(score()))
         made.append(folder)
 
-    identity, made = key(scorer, encoder, options), []
+    identity, made = key(scorer, encoder, {**options, "predictions": predictions}), []
     if identity is None:
         plain = score()
     else:
@@ -63,7 +71,10 @@ def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, mode
             "mostly rounding, and a gain over their scores is no merit of the loss; choose another pooling, "
             "or a model that is not cut"
         )
-    return {name: Scores(from_plain(task["scores"]), task["main"]) for name, task in plain.items()}
+    return {
+        name: Scores(from_plain(task["scores"]), task["main"], task["predictions"])
+        for name, task in plain.items()
+    }
 
 
 # Rounding to float32 moves a cosine near 1 by about eps, 1.2e-7; here that is a hundredth of the spread.

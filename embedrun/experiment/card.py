@@ -13,8 +13,9 @@ from embedrun.config.mixture import alone
 from embedrun.dataset import DataSet, files_of
 from embedrun.experiment.losses import papers, plan_losses, sources
 from embedrun.files import Plain
+from embedrun.report.scores import change_lines
 from embedrun.runs.directory import to_yaml
-from embedrun.runs.reading import STAGES, RunFiles
+from embedrun.runs.reading import CHANGES, STAGES, RunFiles
 from embedrun.runs.search import MODEL
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
@@ -122,6 +123,8 @@ def _facts(config: Plain, results: Plain, environment: Plain) -> list[str]:
         facts.append(f"The weights are those of step {best:,}.")
     if teachers := [teacher["name"] for teacher in training.get("teachers") or []]:
         facts.append(f"Teachers: {', '.join(_published(teachers))}.")
+    changed = change_lines(results["baseline"], results["scores"], results.get(CHANGES) or {})
+    facts += [f"Dev score of {line}." for line in changed]
     versions = environment["versions"]
     made = [f"{name} {versions[name]}" for name in ("embedrun", "torch", "transformers") if name in versions]
     return [*facts, f"Made with {', '.join(made)}."]

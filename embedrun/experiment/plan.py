@@ -1,5 +1,7 @@
 """From a composed configuration to checked parts, every fault together and nothing loaded."""
 
+import contextlib
+import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -32,7 +34,7 @@ from embedrun.evaluation.scores import Task, key_space, pieces
 from embedrun.experiment import scoring
 from embedrun.experiment.losses import Losses, group_of, plan_losses, untaught
 from embedrun.experiment.scoring import OWN
-from embedrun.family import build, family_name, without
+from embedrun.family import Unloadable, build, family_name, find, without
 from embedrun.files import Plain
 from embedrun.gpu import problems as gpu_problems
 from embedrun.pooling import HEAD, LEGACY
@@ -78,8 +80,12 @@ def plan_tasks(
             continue
         task = build(checker, "evaluation", options.get("name", key), without(options, "name"), path)
         if task is not None:
+            if getattr(task, "label", "") is None:
+                task.label = key
             built[key] = task
             _check_splits(checker, path, dataset, task)
+            if isinstance(task, Heldout):
+                _check_other(checker, path, task)
     _check_keys(checker, {**beside, **{f"{where}.{key}": task for key, task in built.items()}})
     return built
 
@@ -101,16 +107,38 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
     others.
     """
     beside = {"the data set's own dev split": Heldout(split="dev")}
+    if isinstance(tasks, Mapping):
+        tasks = {name: _on_dev(name, options) for name, options in tasks.items()}
     built = plan_tasks(checker, tasks, dataset, _DEV_TASKS, beside)
     for name, task in built.items():
         splits = {source.split for source in task.sources().values()}
         if not splits or ("test" in splits and family_name(task) not in _WITH_DEV_SCORES):
             checker.problems.append(
                 f"{_DEV_TASKS}.{name}: reads test rows, or brings rows of its own, and a test set never "
-                "selects a checkpoint; take a task with split: dev (heldout, geometry, retrieval), or "
+                "selects a checkpoint; take a task with split: dev (ir, heldout, geometry, retrieval), or "
                 "senteval, of which only the dev scores count"
             )
     return built
+
+
+def _on_dev(key: str, options: object) -> object:
+    """The options of a dev task that has a `split`, on dev where they do not say which."""
+    if not isinstance(options, Mapping) or "split" in options:
+        return options
+    with contextlib.suppress(KeyError, Unloadable):
+        parameters = inspect.signature(find("evaluation", options.get("name", key))).parameters
+        return {**options, **({"split": "dev"} if "split" in parameters else {})}
+    return options
+
+
+def _check_other(checker: Checker, path: str, task: Heldout) -> None:
+    """The data set that the task names in place of that of the run."""
+    (source,) = task.sources().values()
+    if source.dataset is None:
+        return
+    other = build(checker, "dataset", source.dataset, source.options, f"{path}.dataset")
+    if other is not None and not graded(other, source.split):
+        checker.problems.append(f"{path}.dataset: {source.dataset} has no scored {source.split} split")
 
 
 def _check_splits(checker: Checker, path: str, dataset: DataSet | None, task: Task) -> None:
@@ -168,9 +196,13 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
             "keeps them apart; choose one"
         )
     checker.problems += [
-        f"training.select_by: {key!r} is the key of no dev score, and a test set never "
+        f"training.{option}: {key!r} is the key of no dev score, and a test set never "
         "selects a checkpoint; null is Spearman on the dev split, and training.dev_tasks gives more"
-        for key in scoring.selecting_keys(training.select_by)
+        for option, keys in (
+            ("select_by", scoring.selecting_keys(training.select_by)),
+            ("select_floor", training.select_floor or ()),
+        )
+        for key in keys
         if not scoring.is_dev(key)
     ]
     if isinstance(training.select_by, Mapping) and not sum(training.select_by.values()) > 0:
@@ -256,6 +288,8 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
     """Check a composed training configuration; without `here`, not whether this machine has its device."""
     checker = Checker()
     config = checker.build(TrainConfig, plain)
+    if config is not None:
+        config = replace(config, training=scoring.with_dev_keys(config.training))
     dataset = plan_dataset(checker, plain.get("dataset"), mixture=True)
     losses = _plan_mixes(checker, plain, dataset)
     tasks, seen = _plan_scoring(checker, plain, dataset)
@@ -374,7 +408,7 @@ def without_dev(config: TrainConfig, dataset: DataSet) -> list[str]:
     return [
         f"training.{name}: needs a dev score, and there are no dev rows; give "
         f"{ways_to_dev(config, dataset)}, or leave {name} out"
-        for name in ("select_by", "patience")
+        for name in ("select_by", "select_floor", "patience")
         if getattr(training, name) is not None
     ]
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import torch
 
 from embedrun import family
-from embedrun.config import EvaluationConfig, nearest
+from embedrun.config import EvaluationConfig, TrainingConfig, nearest
 from embedrun.console import Progress, aligned, before_training, say, score_text, units
 from embedrun.dataset import DataSet
 from embedrun.dataset.mix import each, with_roles
@@ -358,6 +358,23 @@ def selecting_keys(select_by: str | Mapping[str, float] | None) -> list[str]:
     return [select_by] if isinstance(select_by, str) else list(select_by or ())
 
 
+def with_dev_keys(training: TrainingConfig) -> TrainingConfig:
+    """The same with the keys of dev scores, where a score is named by its dev task: `search/ndcg@10`."""
+    names = training.dev_tasks or {}
+
+    def of_dev(key: str) -> str:
+        task, _, metric = key.partition("/")
+        return f"{task}{_MARK}{metric}" if task in names and not task.endswith("_dev") else key
+
+    by, floor = training.select_by, training.select_floor
+    if isinstance(by, str):
+        by = of_dev(by)
+    elif by is not None:
+        by = {of_dev(key): weight for key, weight in by.items()}
+    floor = floor and {of_dev(key): least for key, least in floor.items()}
+    return replace(training, select_by=by, select_floor=floor)
+
+
 def with_weighted(
     scores: Mapping[str, float], select_by: str | Mapping[str, float] | None
 ) -> dict[str, float]:
@@ -378,11 +395,13 @@ def metric_of(select_by: str | Mapping[str, float] | None) -> str | None:
     return WEIGHTED if isinstance(select_by, Mapping) else select_by
 
 
-def check_select_by(select_by: str | Mapping[str, float] | None, known: Collection[str]) -> None:
+def check_select_by(training: TrainingConfig, known: Collection[str]) -> None:
     """Refuse to select by an unknown score."""
+    options = {"select_by": selecting_keys(training.select_by), "select_floor": training.select_floor or ()}
     if problems := [
-        f"training.select_by: no dev score {key!r}{nearest(key, known)} (there are: {', '.join(known)})"
-        for key in selecting_keys(select_by)
+        f"training.{option}: no dev score {key!r}{nearest(key, known)} (there are: {', '.join(known)})"
+        for option, keys in options.items()
+        for key in keys
         if key not in known
     ]:
         raise ConfigError(problems)

@@ -29,10 +29,12 @@ from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_pr
 from embedrun.family import code_of
 from embedrun.files import Plain, to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
+from embedrun.report.diff import changes
+from embedrun.report.scores import change_lines
 from embedrun.runs import search, sums
 from embedrun.runs.directory import CHECKPOINTS, PARTS, Outcome, Run, config_hash, describe, to_yaml
 from embedrun.runs.listing import title
-from embedrun.runs.reading import LENGTH, LUCK, POOLING, SELECTED_BY, RunFiles, stages_behind
+from embedrun.runs.reading import CHANGES, LENGTH, LUCK, POOLING, SELECTED_BY, RunFiles, stages_behind
 from embedrun.runs.search import CODE, note_resumed, same_data
 from embedrun.signals import time_limit
 from embedrun.store import Store
@@ -243,7 +245,7 @@ class Session:
         usual = keys[0] if keys else None
         self._metric = scoring.metric_of(training.select_by) or usual
         if not plan.dev_tasks:  # else the keys are known once they are scored
-            scoring.check_select_by(training.select_by, keys)
+            scoring.check_select_by(training, keys)
 
     def check_same(self, resumed: Path | None) -> None:
         """Refuse other rows, models or code than the resumed run or another machine has (ConfigError).
@@ -276,12 +278,12 @@ class Session:
             )
             # Before the test sets, which may take hours.
             keys = [key for task in dev_before.values() for key in task.scores]
-            scoring.check_select_by(plan.training.select_by, keys)
+            scoring.check_select_by(plan.training, keys)
             before = self._untrained(self._test, built.encoder, plan.evaluation.tasks, "untrained-test")
         untrained = scoring.flat(before) | scoring.flat(dev_before)
         for key, value in untrained.items():
             _log.info("before training: %s %s", key, score_text(key, value))
-        selection = self._selection()
+        selection = self._selection(untrained)
         point = start_from(built, selection, run.path / CHECKPOINTS, path, self.processes)
         if resumed:
             note_resume_point(run, point)
@@ -294,11 +296,15 @@ class Session:
                 _write(tracker, 0, 0.0, {"dev": scoring.flat(dev_before), "test": scoring.flat(before)})
             done = self._fit(built, selection, tracker, point.done)
             best = selection.step or done.step  # whose weights the encoder holds now
+            if selection.floor and selection.step is None:
+                floor = ", ".join(f"{key} {score_text(key, least)}" for key, least in selection.floor.items())
+                _warn([f"no checkpoint reached training.select_floor ({floor}); the last one is kept"])
             with self._clock.timed("evaluate"):
                 after = self._scores(self._test, built.encoder, TRAINED_TEST, "score trained")
                 dev_after = scoring.dev_alone(
                     self._scores(self._dev, built.encoder, TRAINED_DEV, "score dev")
                 )
+            self._changes = changes(dev_before, dev_after)
             _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
         return self._write_result(
             plain, built.encoder, after, dev_after, untrained, self._counts(done.step, best), done
@@ -306,7 +312,7 @@ class Session:
 
     def follow(self, resumed: Path | None) -> None:
         """The steps alone: the part of every process but the first, which owns the run directory."""
-        built, selection = self._build(), self._selection()
+        built, selection = self._build(), self._selection({})
         folder = (resumed or Path()) / CHECKPOINTS
         done = start_from(built, selection, folder, None, self.processes).done
         self._steps(self._parts(built, selection, folder), done)
@@ -327,9 +333,11 @@ class Session:
         checkpoint.seed_random(self._plan.config.seed)
         return build(self._plan, self._divided, self._compute, self.processes)
 
-    def _selection(self) -> Selection:
+    def _selection(self, untrained: Mapping[str, float]) -> Selection:
         training = self._plan.config.training
-        return Selection(self._metric, lowest=training.select_lowest, patience=training.patience)
+        changes = training.select_floor or {}
+        floor = {key: untrained.get(key, math.nan) + change for key, change in changes.items()}
+        return Selection(self._metric, lowest=training.select_lowest, patience=training.patience, floor=floor)
 
     def _fit(self, built: Built, selection: Selection, tracker: Tracker, done: StepsDone) -> StepsDone:
         training, folder = self._plan.config.training, self._run.path
@@ -389,7 +397,10 @@ class Session:
         name = self._plan.config.backbone.name or "the model from scratch"
         code = {key: mark for key, mark in self._models.items() if key.startswith(f"{CODE}evaluation ")}
         kept = Kept(self._run.path, stage)
-        return baseline.scored(scorer, encoder, {**options, **code}, kept=kept, model=name)
+        on_dev = scorer is self._dev
+        return baseline.scored(
+            scorer, encoder, {**options, **code}, kept=kept, model=name, predictions=on_dev
+        )
 
     def _write_result(
         self,
@@ -427,6 +438,7 @@ class Session:
                 "scores": scores,
                 "intervals": finite_intervals(scored),
                 "baseline": before,
+                CHANGES: self._changes,
                 "notes": notes,
                 "counts": dict(counts),
                 **({LUCK: luck} if (luck := _luck(metrics, str(main["name"]), counts["best_step"])) else {}),
@@ -436,6 +448,8 @@ class Session:
         )
         _warn(idle(metrics))
         scoring.report(scored, before, folder, encoder.pools)
+        for line in change_lines(before, scores, self._changes):
+            say_and_log(line)
         return Outcome(str(folder), main)
 
     def _announce(self, built: Built, overrides: list[str], warnings: list[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,10 +31,18 @@ from embedrun.report.scores import interval as recorded_interval
 from embedrun.runs import listing
 from embedrun.runs.reading import STAGES, RunFiles, as_text, flattened, is_run, newest_first, run_behind, some
 
+if TYPE_CHECKING:
+    from embedrun.evaluation.scores import Scores
+
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
-_KINDS: dict[str, Kind] = {"score": "correlation", "predicted": "accuracy", "correct": "correct"}  # by column
+_KINDS: dict[str, Kind] = {
+    "score": "correlation",
+    "predicted": "accuracy",
+    "correct": "correct",
+    "value": "mean",
+}  # by column
 _COLUMNS = ("gold", *_KINDS)
-_FORM = "a prediction file with rows of gold and score, gold and predicted, or correct"
+_FORM = "a prediction file with rows of gold and score, gold and predicted, correct, or value"
 
 
 @dataclass(frozen=True)
@@ -51,19 +59,25 @@ class Predictions:
 
     @classmethod
     def read(cls, path: Path) -> "Predictions":
-        """The predictions in a file, which has the columns of one of the three kinds."""
+        """The predictions in a file, which has the columns of one of the kinds."""
         import pyarrow.parquet as pq
 
         with as_written(path, _FORM, "evaluate again"):
             with pq.ParquetFile(path) as file:
                 table = file.read()
-            columns = {name: table[name].to_numpy() for name in table.column_names if name in _COLUMNS}
-            column = next((name for name in _KINDS if name in columns), "score")
-            if _KINDS[column] != "accuracy":  # classes may be words
-                columns = {name: values.astype(np.float64) for name, values in columns.items()}
-            if len(columns[column]) == 0:
-                raise ValueError("has no rows")
-            return cls(_KINDS[column], columns[column], None if column == "correct" else columns["gold"])
+            return cls.of({name: table[name].to_numpy() for name in table.column_names})
+
+    @classmethod
+    def of(cls, columns: Mapping[str, np.ndarray]) -> "Predictions":
+        """The same from its columns, ``(rows,)`` each."""
+        columns = {name: values for name, values in columns.items() if name in _COLUMNS}
+        column = next((name for name in _KINDS if name in columns), "score")
+        if _KINDS[column] != "accuracy":  # classes may be words
+            columns = {name: values.astype(np.float64) for name, values in columns.items()}
+        if len(columns[column]) == 0:
+            raise ValueError("has no rows")
+        gold = None if column in ("correct", "value") else columns["gold"]
+        return cls(_KINDS[column], columns[column], gold)
 
     @property
     def figure(self) -> float:
@@ -76,7 +90,7 @@ class Predictions:
         if self.gold is not None and self.kind == "correlation":
             drawn = spearman_draws(self.predicted, self.gold)  # (draws,)
         else:
-            right = self.predicted if self.kind == "correct" else self.predicted == self.gold  # (rows,)
+            right = self.predicted == self.gold if self.kind == "accuracy" else self.predicted  # (rows,)
             drawn = mean_draws(right)  # (draws,)
         low, high = interval(100 * drawn)
         return None if math.isnan(low) else (low, high)
@@ -97,6 +111,7 @@ def place(name: str) -> int:
 _KEYS = {
     f"({'|'.join(STS_SETS)})": r"sts/\1/spearman",
     r"(retrieval_dev|retrieval)_(.+)": r"\1/\2/strict_accuracy",
+    r"(.+)_((?:ndcg|mrr|recall|map|precision)@\d+)": r"\1/\2",
     r"senteval_fast_(.+)": r"senteval/\1/accuracy_fast",
     r"senteval_(.+)": r"senteval/\1/accuracy_paper",
     r"(.+)": r"\1/spearman",
@@ -311,6 +326,22 @@ def _incomparable(a: Predictions, b: Predictions, a_key: str, b_key: str) -> str
         return f"A has {len(a.predicted):,} rows, B has {len(b.predicted):,}"
     unlike = int(np.sum(np.asarray(a.gold != b.gold)))  # of one kind, both have a gold column or none
     return f"gold differs in {unlike:,} of {len(a.predicted):,} rows" if unlike else ""
+
+
+def changes(before: Mapping[str, "Scores"], after: Mapping[str, "Scores"]) -> dict[str, tuple[float, float]]:
+    """By score, the ends of the 95 % interval of its change, over the rows that both are predictions of."""
+    earlier = {name: columns for task in before.values() for name, columns in task.predictions.items()}
+    ends = {}
+    for task in after.values():
+        for name, columns in task.predictions.items():
+            if name in earlier and not {*_KINDS}.isdisjoint(columns):
+                a, b = (
+                    Predictions.of({key: np.array(values) for key, values in side.items()})
+                    for side in (earlier[name], columns)
+                )
+                drawn = differences(a.kind, a.predicted, b.predicted, a.gold, swaps=1).judged()
+                ends |= {score_key(name, task.scores): (drawn.low, drawn.high)}
+    return {key: both for key, both in ends.items() if not math.isnan(both[0])}
 
 
 def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[Plain]:

@@ -23,6 +23,7 @@ from embedrun.report.scores import (
     ScoredPairs,
     ScoreTable,
     Speed,
+    change_lines,
     seen,
     table,
     thinned,
@@ -30,7 +31,7 @@ from embedrun.report.scores import (
 )
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.listing import kind, title
-from embedrun.runs.reading import LUCK, STAGES, RunFiles, at
+from embedrun.runs.reading import CHANGES, LUCK, STAGES, RunFiles, at
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -162,6 +163,7 @@ def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> 
         ("pooling", _text_at(config, "pooling.name")),
         ("training data", data + _text_at(results, "counts.train_rows", ", {:,} rows")),
         ("steps", _steps(config, results)),
+        ("on dev", "; ".join(_changed(results))),
         ("learning rate", "" if rate is None else f"{short(rate)}{schedule}"),
         ("evaluation", ", ".join(at(config, "evaluation.tasks") or {}) if "model" in config else ""),
         ("seed", _text_at(config, "seed")),
@@ -186,6 +188,11 @@ def _recipe(config: Plain) -> tuple[str, str, str]:
         losses.append(f"{part}: {' + '.join(terms)}{cut}" if part else " + ".join(terms) + cut)
         names.append(_text_at(alone_, "dataset.name"))
     return "; ".join(losses), backbone, ", ".join(names)
+
+
+def _changed(results: Plain) -> list[str]:
+    before, after = results.get("baseline") or {}, results.get("scores") or {}
+    return change_lines(before, after, results.get(CHANGES) or {})
 
 
 def _steps(config: Plain, results: Plain) -> str:

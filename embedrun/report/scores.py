@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from embedrun.console import before_training, number, numbers, score
+from embedrun.console import before_training, number, numbers, score, score_text
 from embedrun.files import Plain
 from embedrun.runs.reading import POOLING, at, json_rows
 
@@ -83,6 +83,16 @@ def interval(results: Plain, key: str) -> tuple[float, float] | None:
     """The ends of the 95 % interval of a score, where there is one."""
     ends = results.get("intervals", {}).get(key)
     return (float(ends[0]), float(ends[1])) if ends else None
+
+
+def change_lines(before: Plain, scores: Plain, changes: Plain) -> list[str]:
+    """What training did to each dev score: `general: 82.03 -> 79.12 (-2.91 ± 0.60)`; ± of its interval."""
+    return [
+        f"{key.partition('/')[0].removesuffix('_dev')}: {score_text(key, old)} -> {score_text(key, new)} "
+        f"({score_text(key, new - old, sign=True)} ± {score_text(key, (high - low) / 2)})"
+        for key, (low, high) in changes.items()
+        if (old := number(before.get(key))) is not None and (new := number(scores.get(key))) is not None
+    ]
 
 
 CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores

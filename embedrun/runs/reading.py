@@ -14,6 +14,7 @@ from embedrun.errors import DataError
 from embedrun.files import Plain
 
 POOLING = "pooling"  # the note of a run that names the pooling of its scores
+CHANGES = "changes"  # in results: by dev score, the ends of the interval of trained less untrained
 LUCK = "checkpoint_luck"  # in results: what the best step would have had on test
 LENGTH = "max_length"  # the note of a run that has the tokens of a text that was scored
 SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint

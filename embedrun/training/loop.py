@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -95,12 +95,14 @@ class Selection:
 
     An undefined score (NaN) is never the best. Where every score is undefined, or there is no dev
     split and no `metric`, the last checkpoint is kept. The untrained model is not a candidate. `patience`
-    is how many dev scores in a row without a new best end the run, and `waited` how many there are now.
+    is how many dev scores in a row without a new best end the run, and `waited` how many there are now. A
+    step with a dev score below its `floor` is never the best.
     """
 
     metric: str | None
     lowest: bool = False
     patience: int | None = None
+    floor: Mapping[str, float] = field(default_factory=dict)
     best: float | None = None
     step: int | None = None
     waited: int = 0
@@ -118,6 +120,10 @@ class Selection:
             return False
         self.best, self.step, self.waited = value, step, 0
         return True
+
+    def allows(self, scores: Mapping[str, float]) -> bool:
+        """Whether no dev score is below its floor; an undefined one is."""
+        return all(scores.get(key, math.nan) >= least for key, least in self.floor.items())
 
     def state(self) -> Plain:
         """What a checkpoint keeps, as plain data."""
@@ -271,18 +277,19 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
         except KeyboardInterrupt:
             finished = False
     metric = parts.selection.metric
-    numbers = [math.nan if metric is None else scores.get(metric, math.nan), float(finished)]
-    value, all_finished = parts.processes.share(numbers)
+    score, allowed = scores.get(metric or "", math.nan), parts.selection.allows(scores)
+    value, all_finished = parts.processes.share([score if allowed else math.nan, float(finished)])
     if not all_finished:
         return False
     best = " (best so far)" if parts.selection.offer(step, value) else ""
+    best = best if allowed else " (below training.select_floor)"
     if parts.tracker is not None:
         epoch = parts.order.epoch(step)
         for split, of_split in (("dev", scores), ("test", tests)):
             for key, score in of_split.items():
                 parts.tracker.metric(step=step, epoch=epoch, split=split, name=key, value=score)
         if metric is not None:
-            _log.info("step %d: %s %.2f%s", step, metric, value, best)
+            _log.info("step %d: %s %.2f%s", step, metric, score, best)
     return True
 
 

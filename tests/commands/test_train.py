@@ -65,6 +65,7 @@ def test_results_have_one_number_for_each_named_score(tiny):
         "scores",
         "intervals",
         "baseline",
+        "changes",
         "notes",
         "counts",
         "seconds",

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from embedrun.config import TrainingConfig
 from embedrun.dataset.toy import Toy
 from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
@@ -78,9 +79,9 @@ def test_no_score_on_test_rows_is_left_and_dev_scores_stay_as_they_are():
 def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
     known = scoring.own_keys(Toy(dev_rows=2).read("dev", None))  # type: ignore[arg-type]
     assert known == ["toy_dev/spearman", "toy_dev/spearman_clean"]
-    scoring.check_select_by("toy_dev/spearman_clean", known)
+    scoring.check_select_by(TrainingConfig(select_by="toy_dev/spearman_clean"), known)
     with pytest.raises(ConfigError, match="did you mean 'toy_dev/spearman'") as refused:
-        scoring.check_select_by("toy_dev/spearmann", known)
+        scoring.check_select_by(TrainingConfig(select_by="toy_dev/spearmann"), known)
     assert "(there are: toy_dev/spearman, toy_dev/spearman_clean)" in str(refused.value)
 
 
@@ -93,6 +94,6 @@ def test_trained_scores_stand_beside_the_untrained_ones():
 
 def test_scores_of_cut_vectors_can_select():
     dev = Toy(dev_rows=2).read("dev", None)  # type: ignore[arg-type]
-    scoring.check_select_by("toy_dev/spearman@8", scoring.own_keys(dev, [8]))
+    scoring.check_select_by(TrainingConfig(select_by="toy_dev/spearman@8"), scoring.own_keys(dev, [8]))
     with pytest.raises(ConfigError, match="no dev score 'toy_dev/spearman@8'"):
-        scoring.check_select_by("toy_dev/spearman@8", scoring.own_keys(dev))
+        scoring.check_select_by(TrainingConfig(select_by="toy_dev/spearman@8"), scoring.own_keys(dev))

@@ -48,9 +48,13 @@ class Places:
         """Why nothing can be read there; of the hub nothing is known before."""
         if hub.on_hub(self.path):
             return hub.problems(self.path, None, self.revision)
+        if self.path is not None and not (folder := expanded(self.path)).is_dir():
+            return [
+                f"path: no folder {str(folder)!r}{neighbour(folder)}; BEIR's layout is queries.jsonl, "
+                "corpus.jsonl and qrels/SPLIT.tsv in one"
+            ]
         return [
-            f"{part}: no file {str(file)!r}{neighbour(file)}; BEIR's layout is queries.jsonl, corpus.jsonl "
-            "and qrels/SPLIT.tsv in one folder"
+            f"{part}: no file {str(file)!r}{neighbour(file)}"
             if kind(file) in KINDS
             else f"{part}: {str(file)!r} must end in {', '.join(KINDS)}, those of text also with .gz"
             for part in ("queries", "corpus", "qrels")

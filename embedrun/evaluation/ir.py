@@ -54,21 +54,15 @@ def _keys(products: Tensor, first: int, many: int) -> Tensor:
     negative one are turned round. The lower half counts documents down, from `first`.
     """
     products = products + 0.0  # -0.0 is 0.0
-    if many < products.shape[1]:  # only what can be among the best: ties with the last of them, too
-        least = products.topk(many, dim=1).values[:, -1:]  # (queries, 1)
-        width = int((products >= least).sum(dim=1).max())
-        # Where no value is tied with the last, these are the best; else there are a few more.
-        products, places = products.topk(width, dim=1) if width < products.shape[1] else _whole(products)
-    else:
-        products, places = _whole(products)
+    width = min(many + 1, products.shape[1])
+    best, places = products.topk(width, dim=1)  # (queries, width) each
+    if many < width and (best[:, -1] == best[:, -2]).any():  # topk takes any of those tied with the last
+        width = int((products >= best[:, -1:]).sum(dim=1).max())
+        best, places = products.topk(width, dim=1)
+    products = best.contiguous()
     bits = products.view(torch.int32)
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long()  # (queries, width)
     return (ordered << 32) | ((2**32 - 1) - (first + places))
-
-
-def _whole(products: Tensor) -> tuple[Tensor, Tensor]:
-    places = torch.arange(products.shape[1], device=products.device).expand_as(products)
-    return products.contiguous(), places
 
 
 class Ir:
@@ -245,10 +239,10 @@ def _documents(texts: np.ndarray, products: np.ndarray, column: np.ndarray, most
     `texts` and `products` are of each query, ``(queries, ranks)``; `column` is the text of each document.
     """
     order = np.argsort(column, kind="stable")  # (documents,): those of one text are neighbours
-    of_text = np.split(order, np.cumsum(np.bincount(column))[:-1])
+    begins = np.concatenate([[0], np.cumsum(np.bincount(column))])  # (texts + 1,)
     ranked = []
     for row, values in zip(texts, products, strict=True):
-        documents = [of_text[text] for text in row]
+        documents = [order[begins[text] : begins[text + 1]] for text in row]
         value = np.repeat(values, [len(each) for each in documents])
         both = np.concatenate(documents)
         ranked.append(both[np.lexsort((both, -value))][:most])

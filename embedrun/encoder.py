@@ -200,7 +200,7 @@ class Encoder(nn.Module):
         `unpadded` passes on a processor are without padding where that is faster.
         """
         vectors = self.backbone(tokens, self.pooling, dropout=dropout, seeds=seeds, unpadded=unpadded)
-        layer = self._layer(training=True)
+        layer = self.layer(training=True)
         return self.scale(vectors if layer is None else behind(layer, vectors))
 
     def tokenize(self, texts: list[str], role: str | None = None) -> TokenTable:
@@ -295,7 +295,7 @@ class Encoder(nn.Module):
 
         `budget` and `most` are those of `Backbone.parts`; with `unit` the vectors have length 1.
         """
-        layer = self._layer(training=False)
+        layer = self.layer(training=False)
         with self._computing(dtype, tokens=len(table.ids)) as fused:
             passes = self.backbone.parts(
                 table.take(np.arange(len(table))),
@@ -359,7 +359,7 @@ class Encoder(nn.Module):
                 base=adapter.describe(model) if adapted else None,
                 tokenizer=self.backbone.tokenizer,
                 pooling=replace(self.pooling, name=self.pools),
-                layer=self._layer(training=False),
+                layer=self.layer(training=False),
                 normalize=self.normalize,
                 max_length=self.max_length,
                 lowercase=says.lowercase,
@@ -372,7 +372,8 @@ class Encoder(nn.Module):
         """Pooled vectors, ``(texts, dim)``, as the model finally gives them: with `normalize` of length 1."""
         return _unit(vectors) if self.normalize else vectors
 
-    def _layer(self, *, training: bool) -> nn.Linear | None:
+    def layer(self, *, training: bool) -> nn.Linear | None:
+        """What stands between pooled vectors and tanh: the model's pooler, or a head where that is used."""
         if self.pooling.name == POOLER:
             return pooler_layer(self.backbone.model)
         return self.head if training or self.keep_head else None

@@ -92,7 +92,7 @@ def _last(mask: Tensor) -> Tensor:
 
 
 def _pick(tokens: Tensor, place: Tensor) -> Tensor:
-    return widen(tokens[torch.arange(len(tokens), device=tokens.device), place])  # (texts, dim)
+    return widen(tokens[torch.arange(tokens.shape[0], device=tokens.device), place])  # (texts, dim)
 
 
 def _weighted(tokens: Tensor, weights: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def test_a_missing_extra_is_installed_from_the_sources():
         for name in re.findall(r"install_extra\('(\w+)'\)", path.read_text(encoding="utf-8"))
     }
     assert asked <= set(NEEDED)
-    assert len(asked) == 7
+    assert len(asked) == 8
 
 
 def test_the_page_on_installation_has_every_extra():

@@ -21,11 +21,11 @@ FLOORS = (
     ("launch", "estimate"),
     ("curation",),
     ("experiment",),
-    ("training", "report"),
+    ("training", "report", "serving"),
     ("table", "encoder", "card", "reference"),
     ("backbone", "dataset", "loss", "export"),
     ("evaluation", "pooling", "gpu", "runs", "store", "tracking", "prompts", "family"),
-    ("config", "blocks", "plot"),
+    ("config", "blocks", "plot", "quantized"),
     ("files", "signals", "child", "cycles"),
     ("console", "errors", "rows", "batch"),
     ("__init__",),  # the version

@@ -37,6 +37,7 @@ EXTRAS = {
     "sweep": "hydra/launcher=joblib",
     "slurm": "hydra/launcher=submitit_local and submitit_slurm",
     "hpo": "embedrun tune",
+    "onnx": "embedrun export --onnx",
     "generate": "embedrun generate with an OpenAI-compatible endpoint",
     "collect": "embedrun collect",
     "mine": "embedrun annotate mode=mine",

@@ -17,6 +17,7 @@ from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
 from embedrun.files import expanded, unwritable, whole_file
 from embedrun.prompts import in_use, problem
+from embedrun.quantized import DTYPES, ranges_of, stored
 from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def parser() -> Parser:
     add = made.add_argument
     add("model", metavar="MODEL", help="hub id, model folder, or finished run (directory, name, latest)")
     add("file", nargs="?", metavar="FILE", help="file of texts; - or none: standard input")
-    add("-o", "--output", required=True, metavar="OUT", help=".npy: float32, (texts, dim); or .parquet")
+    add("-o", "--output", required=True, metavar="OUT", help=".npy: (texts, dim); or .parquet")
     add("--field", metavar="NAME", help="column or field of the text; else text")
     add("--allow-empty", action="store_true", help="encode empty texts too; else they are refused")
     add("--no-text", action="store_true", help="leave the text column out of a .parquet")
@@ -63,6 +64,9 @@ def parser() -> Parser:
     add("--pooling", default="auto", metavar="NAME", help="else what the model's files say, else mean")
     add("--first-layer", type=int, choices=(0, 1), help="of --pooling first_last_mean")
     add("--dims", type=_positive, metavar="N", help="cut to so many first numbers, as loss.matryoshka trains")
+    add("--dtype", choices=DTYPES, default="float32", help="of the stored numbers; binary: 8 in a byte")
+    what = "of --dtype int8: .npy of the range of each dimension; made of the first block where there is none"
+    add("--ranges", metavar="FILE", help=what)
     add("--normalize", action=argparse.BooleanOptionalAction, help=_NORMALIZE)
     return made
 
@@ -87,10 +91,10 @@ def main(argv: Sequence[str]) -> int:
 
     started, done = time.monotonic(), 0
     bar = contextlib.nullcontext() if total is None else Progress("encode", total, "texts")
-    dim = given.dims or encoder.dim
-    if dim > encoder.dim:
-        raise ConfigError(f"--dims: the model's vectors have {encoder.dim} numbers, got {dim}")
-    with writing(output, dim, with_text=not given.no_text) as add, bar as progress:
+    dim = _dim(given, encoder)
+    width, ranges = (dim // 8 if given.dtype == "binary" else dim), _ranges(given, dim)
+    kind = np.dtype("int8" if given.dtype == "binary" else given.dtype)
+    with writing(output, width, kind, with_text=not given.no_text) as add, bar as progress:
         reader, size = texts.read(), min(_TEXTS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // encoder.dim))
         while block := list(islice(reader, size)):
 
@@ -108,12 +112,42 @@ def main(argv: Sequence[str]) -> int:
             _check_finite(vectors, done)
             if given.dims is not None:
                 vectors = encoder.scale(from_numpy(vectors[:, :dim])).numpy()  # (block, dim)
-            add(block, vectors)
+            if given.dtype == "int8" and ranges is None:
+                ranges = ranges_of(vectors)
+                if given.ranges is not None:
+                    np.save(given.ranges, ranges)
+            add(block, stored(vectors, given.dtype, ranges))
             done += len(block)
     seconds = max(time.monotonic() - started, 1e-9)
     rate = f"{done / seconds:,.0f} texts/s"
     say(f"{done:,} texts, dim {dim}, {duration(seconds)}, {rate}: {output}", sys.stdout)
     return 0
+
+
+def _dim(given: argparse.Namespace, encoder: "Encoder") -> int:
+    dim = given.dims or encoder.dim
+    if dim > encoder.dim:
+        raise ConfigError(f"--dims: the model's vectors have {encoder.dim} numbers, got {dim}")
+    if given.dtype == "binary" and dim % 8:
+        raise ConfigError(f"--dtype: binary has 8 dimensions in a byte, and {dim} is no multiple; add --dims")
+    return dim
+
+
+def _ranges(given: argparse.Namespace, dim: int) -> np.ndarray | None:
+    """The calibration of an earlier file, so that the vectors of both can be compared."""
+    if given.ranges is None:
+        return None
+    if given.dtype != "int8":
+        raise ConfigError("--ranges: is of --dtype int8; leave it out")
+    path = expanded(given.ranges)
+    if path.suffix != ".npy":
+        raise ConfigError(f"--ranges: {str(path)!r} must end in .npy")
+    if not path.is_file():
+        return None
+    ranges = np.load(path)
+    if ranges.shape != (2, dim):
+        raise ConfigError(f"--ranges: {path} is of shape {ranges.shape}, and the vectors need (2, {dim})")
+    return ranges
 
 
 def _check_finite(vectors: np.ndarray, before: int) -> None:
@@ -168,28 +202,29 @@ def check(path: Path, *, force: bool) -> None:
         raise ConfigError(f"-o: {str(path)!r} cannot be made: {why}; name another")
 
 
-Add = Callable[[Sequence[str], np.ndarray], None]  # writes texts and their vectors, float32, (texts, dim)
+Add = Callable[[Sequence[str], np.ndarray], None]  # writes texts and their vectors, (texts, dim)
 
 
 @contextlib.contextmanager
-def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Add]:
+def writing(path: Path, dim: int, dtype: np.dtype, *, with_text: bool) -> Iterator[Add]:
     """Yields what writes blocks into a file that gets its name when the block ends, or leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as aside:
-        block = _npy(aside, dim) if path.suffix.lower() == ".npy" else _parquet(aside, dim, with_text)
+        is_array = path.suffix.lower() == ".npy"
+        block = _npy(aside, dim, dtype) if is_array else _parquet(aside, dim, dtype, with_text)
         with block as add:
             yield add
 
 
 @contextlib.contextmanager
-def _npy(path: Path, dim: int) -> Iterator[Add]:
-    """One float32 array, ``(texts, dim)``; its header, as long for any number of texts, is written last."""
-    header = {"descr": "<f4", "fortran_order": False, "shape": (0, dim)}
+def _npy(path: Path, dim: int, dtype: np.dtype) -> Iterator[Add]:
+    """One array, ``(texts, dim)``; its header, as long for any number of texts, is written last."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (0, dim)}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
 
         def add(texts: Sequence[str], vectors: np.ndarray) -> None:
-            file.write(np.ascontiguousarray(vectors, dtype="<f4").data)
+            file.write(np.ascontiguousarray(vectors, dtype=dtype).data)
             header["shape"] = (header["shape"][0] + len(vectors), dim)
 
         yield add
@@ -198,16 +233,17 @@ def _npy(path: Path, dim: int) -> Iterator[Add]:
 
 
 @contextlib.contextmanager
-def _parquet(path: Path, dim: int, with_text: bool) -> Iterator[Add]:
+def _parquet(path: Path, dim: int, dtype: np.dtype, with_text: bool) -> Iterator[Add]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    kind = pa.from_numpy_dtype(dtype)
     fields = [("text", pa.string())] if with_text else []
-    schema = pa.schema([*fields, ("vector", pa.list_(pa.float32(), dim))])
+    schema = pa.schema([*fields, ("vector", pa.list_(kind, dim))])
     with pq.ParquetWriter(path, schema) as writer:
 
         def add(texts: Sequence[str], vectors: np.ndarray) -> None:
-            flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), type=pa.float32()), dim)
+            flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), type=kind), dim)
             columns = [pa.array(texts, type=pa.string()), flat] if with_text else [flat]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 

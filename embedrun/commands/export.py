@@ -19,6 +19,7 @@ from embedrun.runs.search import OF_MODEL, named
 _EXAMPLES = """examples:
   embedrun export outputs/angle_bert/RUN my-model --repo-id NAME/my-model
   embedrun export outputs/angle_llama/RUN my-model --merge-lora
+  embedrun export outputs/RUN my-model --onnx --int8 --check stsb
   HF_TOKEN=... embedrun export outputs/RUN my-model --push NAME/my-model"""
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -31,6 +32,8 @@ _PROBES = [
     "one more word " * 600,
 ]
 _CLOSE = 1e-6  # greatest difference of two vectors, times their largest number where that is over 1
+_CLOSE_GRAPH = 1e-4  # of a graph, which computes in another order
+_TEXTS = 200  # that a graph is held against
 _CLOSE_MERGED = 1e-5  # of a sum that is rounded once more
 _MAKES_CARD = (
     "a run whose config.yaml, results.json, environment.json and contamination.json make a model card"
@@ -43,6 +46,7 @@ def parser() -> Parser:
     made = Parser(
         "embedrun export",
         usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID]\n"
+        "                       [--onnx [--int8] [--check DATA]]\n"
         "                       [--repo-id OWNER/NAME] [--push OWNER/NAME [--public]]",
         description=__doc__,
         examples=_EXAMPLES,
@@ -51,6 +55,9 @@ def parser() -> Parser:
     add("source", metavar="RUN_DIR", help="a finished run (directory, name, latest), or a model folder")
     add("dest", metavar="DEST", help="the folder to make; must not exist")
     add("--merge-lora", action="store_true", help="add a LoRA adapter to its base model's weights")
+    add("--onnx", action="store_true", help="also as a graph for onnxruntime (extra onnx)")
+    add("--int8", action="store_true", help="with --onnx: also a graph with weights of 8 bits")
+    add("--check", metavar="DATA", help="with --onnx: what a graph costs on a data set, stsb or stsb_dev")
     add("--license", metavar="ID", help="of the model, as the hub calls it: apache-2.0")
     add("--repo-id", metavar="OWNER/NAME", help="of the model on the hub, for the card")
     add("--push", metavar="OWNER/NAME", help="upload DEST there, private; the token is that of HF_TOKEN")
@@ -73,7 +80,10 @@ def main(argv: Sequence[str]) -> int:
         with whole_folder(target) as aside:
             difference = _write(folder, aside, merge_lora=given.merge_lora, pushed=given.push is not None)
             _card(given, source, aside)
+            lines = _graphs(given, aside) if given.onnx else []
     _tell(given, target, difference)
+    for line in lines:
+        say(line, sys.stdout)
     if given.push is not None:
         _push(given, target)
     return 0
@@ -81,6 +91,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
     problems = _push_problems(given)
+    for flag in ("int8", "check"):
+        if getattr(given, flag) and not given.onnx:
+            problems.append(f"--{flag}: is of the graph; add --onnx")
     if os.path.exists(target):
         again = "" if given.push is None else f"; an export that is there is uploaded by `{_upload(given)}`"
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another{again}")
@@ -165,6 +178,48 @@ def _write(folder: Path, aside: Path, *, merge_lora: bool, pushed: bool) -> floa
             "allowed; nothing was written"
         )
     return difference
+
+
+def _graphs(given: argparse.Namespace, aside: Path) -> list[str]:
+    """Write the graphs and hold each against the model; what to say of them."""
+    from embedrun import serving
+    from embedrun.dataset.named import data_split, unreadable
+    from embedrun.dataset.toy import Toy
+    from embedrun.encoder import Encoder
+    from embedrun.store import Store
+
+    encoder, store = Encoder.load(aside), Store.find()
+    if problems := serving.problems(encoder):
+        raise ConfigError(problems)
+    pairs = None
+    if given.check is not None:
+        try:
+            split = data_split(given.check, "test")
+        except ValueError as fault:
+            raise ConfigError(f"--check: {fault}") from fault
+        if missing := unreadable([split], store):
+            raise DataError(missing)
+        pairs = split[0].read(split[1], store)
+        if "score" not in pairs.targets:
+            raise ConfigError(f"--check: {given.check} has no score to compare with; stsb has")
+    serving.write(aside, int8=given.int8)
+    texts = [*_PROBES, *dict.fromkeys(Toy().read("dev", store).sentences())][:_TEXTS]
+    lines = []
+    for name in (serving.GRAPH, serving.GRAPH_INT8)[: 1 + given.int8]:
+        far, cosine = serving.farthest(encoder, aside / name, texts)
+        if name == serving.GRAPH and not far <= _CLOSE_GRAPH:
+            raise RunFailed(f"--onnx: the vectors of {len(texts)} texts differ by {far:.2g} from the model's")
+        lines.append(
+            f"{name}: {size((aside / name).stat().st_size)}; the vectors of {len(texts)} texts differ by at "
+            f"most {far:.2g}, the least cosine is {cosine:.4f}"
+        )
+        if pairs is not None:
+            before, after, change, faster = serving.cost(encoder, aside / name, pairs)
+            lines.append(
+                f"  {given.check}: Spearman {before:.2f} -> {after:.2f} ({change.difference:+.2f} ± "
+                f"{(change.high - change.low) / 2:.2f}), {faster:.1f} times as fast as torch"
+            )
+    return lines
 
 
 def _say_base(base: str, *, pushed: bool) -> None:

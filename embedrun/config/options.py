@@ -289,6 +289,9 @@ class EvaluationConfig:
         None,
         unit="also scores of vectors cut to so many of their first numbers, as [256, 64]",
     )
+    vectors: list[Literal["float16", "int8", "binary"]] | None = option(
+        None, unit="also scores of vectors stored as these; float32 is always scored"
+    )
     contamination: str | None = option(
         None, unit="earlier training data of the model; its pairs are left out of `_clean` scores"
     )

@@ -116,7 +116,7 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
         "normalize": encoder.normalize,
         "precision": scorer.precision,
         "batch_tokens": scorer.batch_tokens,
-        "dims": scorer.dims,
+        "dims": [*scorer.dims, *scorer.vectors],
         "rows": {
             name: {source: [rows.fingerprint(), dict(rows.roles)] for source, rows in sources.items()}
             for name, sources in scorer.rows.items()

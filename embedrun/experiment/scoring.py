@@ -34,6 +34,7 @@ from embedrun.evaluation.scores import (
     scores_by_row,
 )
 from embedrun.files import Plain, read_json, to_json, whole_file, write_atomically
+from embedrun.quantized import Dtype, compared
 from embedrun.rows import MIX, Rows
 from embedrun.runs.directory import PARTS
 from embedrun.store import Store
@@ -143,6 +144,7 @@ class Scorer:
         clean: of the tasks that are also scored without some rows, by task and source: true where a row is
             kept.
         dims: vectors cut to so many of their first numbers are scored, too, under `<key>@<dim>`.
+        vectors: and those that are stored as so, under `<key>@<dtype>`.
     """
 
     tasks: Mapping[str, Task]
@@ -151,6 +153,7 @@ class Scorer:
     precision: Literal["fp32", "bf16"] = "fp32"
     clean: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     dims: tuple[int, ...] = ()
+    vectors: tuple[Dtype, ...] = ()
 
     @classmethod
     def read(
@@ -165,7 +168,8 @@ class Scorer:
             for name, task in tasks.items()
         }
         dims = tuple(evaluation.dims or ())
-        return cls(tasks, rows, evaluation.batch_tokens, evaluation.precision, dims=dims)
+        kinds = tuple(evaluation.vectors or ())
+        return cls(tasks, rows, evaluation.batch_tokens, evaluation.precision, dims=dims, vectors=kinds)
 
     def without(self, clean: Mapping[str, Mapping[str, np.ndarray]]) -> "Scorer":
         """The same with a second score on the `clean` rows, for each task that scores every row by itself."""
@@ -191,7 +195,7 @@ class Scorer:
         def encode(texts: list[str], /, *, role: str | None = None) -> torch.Tensor:
             if (vectors := known.get((role, tuple(texts)))) is None:
                 vectors = encoded(texts, role)  # (texts, dim)
-                known.update({(role, tuple(texts)): vectors} if self.dims else {})
+                known.update({(role, tuple(texts)): vectors} if self.dims or self.vectors else {})
             return vectors
 
         def encoded(texts: list[str], role: str | None) -> torch.Tensor:
@@ -217,6 +221,16 @@ class Scorer:
 
             found = score_all(self.tasks, self.rows, cut, watch=_watch, scale=encoder.scale)
             scored = {name: with_cut(task, found[name], dim) for name, task in scored.items()}
+        for dtype in self.vectors:
+
+            def kept_as(
+                texts: list[str], /, *, role: str | None = None, dtype: Dtype = dtype
+            ) -> torch.Tensor:
+                vectors = encoder.scale(encode(texts, role=role)).numpy()  # (texts, dim)
+                return torch.from_numpy(compared(vectors, dtype))  # calibrated by all that are scored
+
+            found = score_all(self.tasks, self.rows, kept_as, watch=_watch)
+            scored = {name: with_cut(task, found[name], dtype) for name, task in scored.items()}
         return scored
 
     def counts(self) -> dict[str, int]:
@@ -238,8 +252,8 @@ class Scorer:
         return [rows for sources in self.rows.values() for rows in sources.values()]
 
 
-def with_cut(whole: Scores, cut: Scores, dim: int) -> Scores:
-    """The scores of a task together with those of cut vectors, which have the dimension behind their key."""
+def with_cut(whole: Scores, cut: Scores, dim: int | str) -> Scores:
+    """The scores of a task together with those of cut or stored vectors, which have that behind their key."""
     scores = {f"{key}{CUT}{dim}": value for key, value in cut.scores.items()}
     intervals = {f"{key}{CUT}{dim}": ends for key, ends in cut.intervals.items()}
     shown = (*whole.shown, f"{cut.main}{CUT}{dim}") if whole.shown else ()

@@ -44,6 +44,7 @@ GROUPS = {
     },
     "ship": {
         "encode": "sentences to vectors: from a file or standard input to .npy or Parquet",
+        "merge": "the mean of the weights of several runs, or of a run and its start",
         "export": "a finished run as a folder for transformers and sentence-transformers, with a model card",
     },
     "this machine": {

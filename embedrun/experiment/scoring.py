@@ -374,19 +374,24 @@ def selecting_keys(select_by: str | Mapping[str, float] | None) -> list[str]:
 
 def with_dev_keys(training: TrainingConfig) -> TrainingConfig:
     """The same with the keys of dev scores, where a score is named by its dev task: `search/ndcg@10`."""
-    names = training.dev_tasks or {}
-
-    def of_dev(key: str) -> str:
-        task, _, metric = key.partition("/")
-        return f"{task}{_MARK}{metric}" if task in names and not task.endswith("_dev") else key
-
     by, floor = training.select_by, training.select_floor
     if isinstance(by, str):
-        by = of_dev(by)
+        by = dev_key(by, training)
     elif by is not None:
-        by = {of_dev(key): weight for key, weight in by.items()}
-    floor = floor and {of_dev(key): least for key, least in floor.items()}
+        by = {dev_key(key, training): weight for key, weight in by.items()}
+    floor = floor and {dev_key(key, training): least for key, least in floor.items()}
     return replace(training, select_by=by, select_floor=floor)
+
+
+def dev_key(key: str, training: TrainingConfig) -> str:
+    """The key of a dev score that may be named by its dev task."""
+    return on_dev(key) if key.partition("/")[0] in (training.dev_tasks or ()) else key
+
+
+def on_dev(key: str) -> str:
+    """`general/spearman` as the key of a dev score."""
+    task, _, metric = key.partition("/")
+    return key if is_dev(key) else f"{task}{_MARK}{metric}"
 
 
 def with_weighted(
@@ -412,8 +417,13 @@ def metric_of(select_by: str | Mapping[str, float] | None) -> str | None:
 def check_select_by(training: TrainingConfig, known: Collection[str]) -> None:
     """Refuse to select by an unknown score."""
     options = {"select_by": selecting_keys(training.select_by), "select_floor": training.select_floor or ()}
+    check_keys({f"training.{option}": list(keys) for option, keys in options.items()}, known)
+
+
+def check_keys(options: Mapping[str, Sequence[str]], known: Collection[str]) -> None:
+    """Refuse keys, by the option that gives them, of no dev score."""
     if problems := [
-        f"training.{option}: no dev score {key!r}{nearest(key, known)} (there are: {', '.join(known)})"
+        f"{option}: no dev score {key!r}{nearest(key, known)} (there are: {', '.join(known)})"
         for option, keys in options.items()
         for key in keys
         if key not in known

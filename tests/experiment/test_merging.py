@@ -1,0 +1,47 @@
+"""Means of weights, and what is said where they are no gain."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from embedrun.commands.merge import main
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
+from embedrun.experiment.merging import Merging, mean
+
+pytestmark = pytest.mark.usefixtures("_alone")
+
+
+def test_the_mean_by_hand_and_whole_numbers_of_the_first():
+    parts = [
+        {"w": torch.tensor([1.0, 3.0]), "n": torch.tensor(4)},
+        {"w": torch.tensor([5.0, -1.0]), "n": torch.tensor(6)},
+    ]
+    merged = mean(parts, [0.25, 0.75])
+    assert merged["w"].tolist() == [4.0, 0.0]
+    assert merged["n"] == 4
+
+
+def test_a_worse_mean_is_not_taken_and_is_said_to_be_no_gain(tiny, capsys):
+    encoder = Encoder.load(tiny.path)
+    with torch.no_grad():
+        for weight in encoder.parameters():
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+    encoder.save(Path("worse"))
+    assert main([str(tiny.path), "worse", "-o", "merged", "--choose-by", "toy/spearman"]) == 0
+    said = capsys.readouterr()
+    assert "no gain: the best single model is the best of all on dev" in said.out
+    assert json.loads(Path("merged/merge.json").read_text())["written"] == str(tiny.path)
+    texts = ["a dog", "two cats"]
+    np.testing.assert_array_equal(Encoder.load("merged").encode(texts), Encoder.load(tiny.path).encode(texts))
+
+
+def test_faults_are_named_before_a_model_is_loaded(tiny):
+    with pytest.raises(ConfigError) as fault:
+        main([str(tiny.path), "-o", str(tiny.path), "--weights", "2"])
+    assert [problem.partition(":")[0] for problem in fault.value.problems] == ["--weights", "RUN", "-o"]
+    with pytest.raises(ConfigError, match="was trained from scratch; name a model"):
+        Merging([str(tiny.path)], "start")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from embedrun.evaluation import binary
 from embedrun.evaluation.intervals import FEWEST, interval, spearman_draws
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines, joined, spearman
 from embedrun.rows import MIX, Rows
@@ -16,7 +17,9 @@ class Heldout:
     """Spearman × 100 on a split of the data set that the run trains on, or of another one.
 
     The key is `<data set>_<split>/spearman`, so a dev score is never taken for a test score. Of a mixture
-    there is one of each part, `<part>_<split>/spearman`, and their mean, `mix_<split>/spearman`.
+    there is one of each part, `<part>_<split>/spearman`, and their mean, `mix_<split>/spearman`. Where there
+    are two gold scores, `ap`, `f1` and `accuracy` stand beside it, and of triplets `triplet_accuracy`
+    (:func:`~embedrun.evaluation.binary.scored`).
 
     Args:
         split: which split.
@@ -77,4 +80,9 @@ class Heldout:
         intervals = {}
         if self.interval_draws and len(gold):
             intervals[key] = interval(100 * spearman_draws(predicted, gold, draws=self.interval_draws))
-        return Scores({key: 100 * spearman(predicted, gold)}, key, {name: columns}, intervals)
+        values, ends, thresholds = binary.scored(pairs, predicted, self.interval_draws)
+        scores = {key: 100 * spearman(predicted, gold)}
+        scores |= {f"{name}/{metric}": value for metric, value in values.items()}
+        intervals |= {f"{name}/{metric}": both for metric, both in ends.items()}
+        notes = {"thresholds": {name: thresholds}} if thresholds else {}
+        return Scores(scores, key, {name: columns}, intervals, notes=notes)

@@ -22,6 +22,7 @@ from embedrun.dataset import DataSet
 from embedrun.dataset.mix import each, with_roles
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
+from embedrun.evaluation import binary
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import (
     CUT,
@@ -360,6 +361,8 @@ def own_keys(dev: Rows, dims: Sequence[int] | None = None) -> list[str]:
     """
     parts = dict.fromkeys(dev.subset) if dev.name == MIX else ()
     keys = [f"{name}{_MARK}spearman" for name in (dev.name, *parts)]
+    if not parts:  # of a mixture, each part has its own
+        keys += [f"{dev.name}{_MARK}{metric}" for metric in binary.metrics_of(dev)]
     cut = [f"{key}{CUT}{dim}" for dim in dims or () for key in keys]
     return [both for key in keys for both in (key, key + SUFFIX)] + cut
 

@@ -5,18 +5,19 @@ The cache of prepared data: list and remove its entries.
 
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
-from embedrun.console import clean, fitted, room, say, size
+from embedrun.console import Progress, aligned, clean, fitted, room, say, size
 from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.contamination import lines, overlap, percent, table, totals
 from embedrun.files import expanded
+from embedrun.rows import Rows
 from embedrun.store import Store, cache, choose, verify
 from embedrun.store.catalogue import Catalogue
 
@@ -45,6 +46,7 @@ image captions, is compared by sentence. A data set is read with its default opt
 examples:
   embedrun data audit stsb sts12 sts13 sts14 sts15 sts16
   embedrun data audit nli stsb_dev sickr --subsets
+  embedrun data audit stsb sickr --near 0.9,0.8,0.7
   embedrun data audit nli flickr30k mr trec"""
 
 
@@ -66,7 +68,7 @@ def parser() -> Parser:
     audit = add(
         "audit",
         help="evaluation rows that are also in the training rows",
-        usage="%(prog)s TRAIN [EVAL ...] [--split SPLIT] [--subsets]\n"
+        usage="%(prog)s TRAIN [EVAL ...] [--split SPLIT] [--subsets] [--near 0.7]\n"
         "                           [--data-dir DIR]",
         description=__doc__,
         examples=_AUDIT_EXAMPLES,
@@ -78,6 +80,8 @@ def parser() -> Parser:
     audit.add_argument("names", nargs="+", metavar="TRAIN", help=what)
     audit.add_argument("--split", default="train", metavar="SPLIT", help="split of TRAIN; else train")
     audit.add_argument("--subsets", action="store_true", help="add a line for each subset")
+    what = "also rows that are near: shared words, 0.7, or several levels, 0.9,0.8,0.7"
+    audit.add_argument("--near", type=_levels, default=(), metavar="LEVEL", help=what)
     sweep = add("clean", help="remove entries of the cache of prepared data", examples=_CLEAN_EXAMPLES)
     what = "only entries not used for this many days; else all"
     sweep.add_argument("--older-than", type=float, metavar="DAYS", help=what)
@@ -187,6 +191,30 @@ def _audit(arguments: Namespace) -> None:
             f"are also in {seen.name} {seen.split}",
             sys.stdout,
         )
+
+    if arguments.near:
+        _show_near(seen, scored, sorted(arguments.near, reverse=True))
+
+
+def _show_near(seen: Rows, scored: Sequence[Rows], levels: Sequence[float]) -> None:
+    from embedrun.experiment.near import near_rows
+
+    cells = [["set", "split", "rows", "equal", *(f"near {level:g}" for level in levels)]]
+    equal = overlap([seen], scored)
+    with Progress("near", len(scored), "sets", brief=True) as bar:
+        for done, (rows, shared) in enumerate(zip(scored, equal, strict=True), 1):
+            near = near_rows([seen], rows, levels)
+            counts = [int(shared.rows.sum()), *(int(is_near.sum()) for is_near in near.values())]
+            cells.append([rows.name, rows.split, f"{len(rows):,}", *(f"{count:,}" for count in counts)])
+            bar.reach(done)
+    print(f"\n{aligned(cells, right=range(2, len(cells[0])))}")
+
+
+def _levels(text: str) -> tuple[float, ...]:
+    levels = tuple(float(word) for word in text.split(",") if word.replace(".", "", 1).isdigit())
+    if len(levels) < len(text.split(",")) or not all(0 < level <= 1 for level in levels):
+        raise ArgumentTypeError(f"expected shares of words above 0 and up to 1, as 0.9,0.7; got {text!r}")
+    return levels
 
 
 def _splits(words: Sequence[tuple[str, str]]) -> list[tuple[DataSet, str]]:

@@ -61,7 +61,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
         "pooling": {"skip_prompt": None},
         "training": {"dev": "auto", "select_floor": None},
         "loss": {"matryoshka": None},
-        "evaluation": {"dims": None, "vectors": None},
+        "evaluation": {"dims": None, "vectors": None, "near": None},
     }
     if isinstance(lengths, Mapping):
         former["evaluation"] |= {"max_length": lengths.get("max_length")}

@@ -295,6 +295,12 @@ class EvaluationConfig:
     contamination: str | None = option(
         None, unit="earlier training data of the model; its pairs are left out of `_clean` scores"
     )
+    near: float | None = option(
+        None,
+        unit="share of words: `_clean` scores also leave out rows so near to seen ones; null: equal",
+        above=0,
+        at_most=1,
+    )
     prompt: str | None = option(
         None, unit="template with {text}; null: as trained, or its own files say; '{text}': none"
     )

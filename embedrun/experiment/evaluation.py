@@ -14,7 +14,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import flatten, spread
 from embedrun.evaluation.scores import Scores, Task
-from embedrun.experiment import data, notices, scoring
+from embedrun.experiment import data, near, notices, scoring
 from embedrun.experiment.contamination import Contamination, tell
 from embedrun.experiment.outcome import open_run_directory
 from embedrun.experiment.plan import plan_evaluate
@@ -55,7 +55,7 @@ def run(
     seen = data.seen_rows(plan, store)
     shared = Contamination.find(seen, scorer.rows) if seen else None
     if shared is not None:
-        scorer = scorer.without(shared.clean())
+        scorer = scorer.without(near.clean(shared, config.evaluation.near))
     skipped = data.skipped_in([*seen, *scorer.every_rows()])
     read = scoring.fingerprints_of(seen) | scorer.fingerprints() | code_of(plain)
     read |= data.of_models(model, None) | hub.commit_of(config.dataset)

@@ -18,7 +18,7 @@ from embedrun.console import say_and_log, score_text
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
-from embedrun.experiment import baseline, contamination, data, evaluation, notices, scoring
+from embedrun.experiment import baseline, contamination, data, evaluation, near, notices, scoring
 from embedrun.experiment.amounts import Energy, used
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.card import made_of
@@ -233,7 +233,7 @@ class Session:
         selecting = scoring.selecting(self._dev.rows)
         self._trained, self._selected = contamination.of_run(self._seen, self._test.rows, selecting)
         self._by_part = contamination.by_part(self._rows, self._test.rows)
-        clean = self._trained.clean()
+        clean = near.clean(self._trained, evaluation.near)
         self._test, self._dev = self._test.without(clean), self._dev.without(clean)
         self._skipped = data.skipped_in(
             [*self._rows.values(), *self._dev.every_rows(), *self._test.every_rows()]

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-train-cpu bench-train-cuda bench-start bench-quality chaos packages lint format docs site constraints clean
+.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ir bench-train-cpu bench-train-cuda bench-start bench-quality chaos packages lint format docs site constraints clean
 
 python := .venv/bin/python
 
@@ -44,6 +44,9 @@ bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR 
 
 bench-encode: ## how encoding grows with sentences, beside sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR
 	$(python) tests/bench/encode.py --json build/bench-encode.json
+
+bench-ir: ## retrieval against sentence-transformers' evaluator; needs EMBEDRUN_DATA=DIR and MINILM=DIR, five minutes
+	$(python) tests/bench/ir.py --json build/bench-ir.json
 
 bench-train-cpu: ## a training step on a processor against sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR, 15 minutes
 	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --json build/bench-train-cpu.json

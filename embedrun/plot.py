@@ -346,13 +346,15 @@ def against(
     save(figure, path)
 
 
-def forest(bars: Mapping[str, tuple[float, tuple[float, float]]], label: str, path: Path) -> None:
-    """Differences with their intervals, one below the other, beside 0: by name the mean and the two ends."""
+def forest(
+    bars: Mapping[str, tuple[float, tuple[float, float]]], label: str, path: Path, *, beside: float = 0.0
+) -> None:
+    """Numbers with their intervals, one below the other, by name; a line stands at `beside`."""
     figure, (axis,) = subplots(1, 1, (7, 1.2 + 0.35 * len(bars)), "")
     for row, (mean, (low, high)) in enumerate(bars.values()):
         axis.plot([low, high], [row, row], color="tab:blue")
         axis.plot(mean, row, "o", color="tab:blue")
-    axis.axvline(0, color="gray", linewidth=0.8)
+    axis.axvline(beside, color="gray", linewidth=0.8)
     axis.set_yticks(range(len(bars)), [plain(name) for name in bars])
     axis.invert_yaxis()
     axis.set_xlabel(plain(label))

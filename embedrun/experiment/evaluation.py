@@ -13,7 +13,7 @@ from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import flatten, spread
-from embedrun.evaluation.scores import Scores, Task
+from embedrun.evaluation.scores import CUT, Scores, Task
 from embedrun.experiment import data, near, notices, scoring
 from embedrun.experiment.contamination import Contamination, tell
 from embedrun.experiment.outcome import open_run_directory
@@ -131,12 +131,26 @@ def draw(
     file without any other has no plot.
     """
     for task in scored.values():
+        _draw_cuts(task, encoder.dim, folder, format)
         for name, columns in task.predictions.items():
             if {"gold", "score"} <= columns.keys():
                 _draw_pairs(name, columns, task.notes, folder, format)
     for task in tasks.values():
         if draws := getattr(task, "dropout_samples", 0):
             _draw_dropout_map(getattr(task, "related", []), draws, encoder, folder, format)
+
+
+def _draw_cuts(task: Scores, dim: int, folder: Path, format: str) -> None:
+    """`<key>_cuts.png`: the score of a task by how its vectors are cut or stored, with its intervals."""
+    bars = {
+        key.removeprefix(task.main).removeprefix(CUT) or str(dim): (task.scores[key], ends)
+        for key, ends in task.intervals.items()
+        if key == task.main or key.startswith(f"{task.main}{CUT}")
+    }
+    if len(bars) > 1:
+        stem = folder / f"{task.main.replace('/', '_')}_cuts"
+        for path in plot.paths(stem, format):
+            plot.forest(bars, f"{task.main} by numbers a vector", path, beside=task.scores[task.main])
 
 
 def _draw_pairs(name: str, columns: Plain, notes: Plain, folder: Path, format: str) -> None:

@@ -400,6 +400,7 @@ def _dev(key: str, points: Points) -> Plain:
 _CURVES = "curves.png"  # loss and dev score, which the page draws itself
 # How the name of a plot ends, and what it shows.
 _PLOTS = {
+    "_cuts": "Score of vectors that are cut or stored in fewer bytes, with 95 % intervals over rows",
     "_density": "Density of the cosines by human score",
     "_scores": "Cosine against human score, and how both are distributed",
     "_saturation": "How many cosines lie in the saturation zone of the cosine",

@@ -59,7 +59,10 @@ def test_losses_of_cut_vectors_are_those_of_shorter_vectors_of_length_1():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("term", "ours"), [("CoSENTLoss", "cosent"), ("AnglELoss", "angle")])
+@pytest.mark.parametrize(
+    ("term", "ours"),
+    [("CoSENTLoss", "cosent"), ("AnglELoss", "angle"), ("MultipleNegativesRankingLoss", "infonce")],
+)
 def test_cut_losses_are_those_of_sentence_transformers(term: str, ours: str):
     losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
     embeddings, targets = batch(torch.float32)

@@ -27,6 +27,7 @@ from embedrun.pooling import (
     POOLER,
     POOLINGS,
     SKIPPING,
+    OfLayers,
     Pooling,
     behind,
     new_head,
@@ -74,6 +75,7 @@ class Encoder(nn.Module):
         self.normalize = normalize
         self.head = head
         self.keep_head = keep_head
+        self.layers_every: int | None = None  # of a training whose losses see inner layers
         if pooling.name == POOLER:
             # Under an adapter it is as frozen as the rest: an adapter's files would not hold it.
             pooler_layer(backbone.model).requires_grad_(not has_adapter(backbone.model))
@@ -195,13 +197,17 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """Vectors of texts for training, in order, ``(texts, dim)``, float32 or wider and with gradient.
 
+        With `layers_every` they are those of inner layers and the last, side by side.
+
         They differ from those of `encode` by dropout, and by a head that only training has. The tokens are on
         the CPU; `seeds`, int64, ``(texts,)``, make the dropout of each text a function of its seed alone.
         `unpadded` passes on a processor are without padding where that is faster.
         """
-        vectors = self.backbone(tokens, self.pooling, dropout=dropout, seeds=seeds, unpadded=unpadded)
+        pool = self.pooling if self.layers_every is None else OfLayers(self.pooling, self.layers_every)
+        vectors = self.backbone(tokens, pool, dropout=dropout, seeds=seeds, unpadded=unpadded)
+        vectors = vectors.unflatten(1, (-1, self.dim))  # (texts, layers, dim)
         layer = self.layer(training=True)
-        return self.scale(vectors if layer is None else behind(layer, vectors))
+        return self.scale(vectors if layer is None else behind(layer, vectors)).flatten(1)
 
     def tokenize(self, texts: list[str], role: str | None = None) -> TokenTable:
         """Token ids of texts as `encode` reads them: in the prompt, cut to `max_length` tokens."""

@@ -211,6 +211,31 @@ class Pooling:
         return (mean_of_tokens(first, mask) + mean_of_tokens(last, mask)) / 2  # (texts, dim)
 
 
+@dataclass(frozen=True)
+class OfLayers:
+    """The pooling of several layers, side by side: of every so many inner ones, and last of the last."""
+
+    pooling: Pooling
+    every: int
+    all_layers = True
+
+    @property
+    def padded_to(self) -> int | None:
+        """As of the pooling."""
+        return self.pooling.padded_to
+
+    @property
+    def skip_prompt(self) -> bool:
+        """As of the pooling."""
+        return self.pooling.skip_prompt
+
+    def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
+        """One vector a text and layer, ``(texts, layers * dim)``; arguments as of `Pooling`."""
+        last = len(layers) - 1
+        places = [*range(self.every, last, self.every), last]
+        return torch.cat([self.pooling(layers[: place + 1], mask) for place in places], dim=-1)
+
+
 def problems(config: PoolingConfig) -> list[str]:
     """What is wrong with the pooling that a configuration asks for."""
     # `auto` is a pooling without options: the model's files have their own.

@@ -334,3 +334,17 @@ def test_a_prompt_is_that_of_the_configuration_else_that_of_the_files(tmp_path):
     for template, prompt in (("a {text}", Prompt("a {text}")), ("{text}", None)):
         config = BackboneConfig(name=str(tmp_path), prompt=template)
         assert Encoder.build(config, PoolingConfig(), seed=0).prompt == prompt
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls_mlp"])
+def test_vectors_of_inner_layers_stand_before_those_of_the_last(pooling):
+    config = PoolingConfig(name=pooling, normalize=True)
+    encoder = Encoder.build(BackboneConfig(name=str(minilm_folder())), config, seed=0).eval()
+    texts = encoder.tokenize(["a dog runs", "two cats sit there"]).take(np.arange(2))
+    last = encoder(texts)
+    encoder.layers_every = 1
+    both = encoder(texts)
+    assert both.shape == (2, encoder.backbone.model.config.num_hidden_layers * encoder.dim)
+    torch.testing.assert_close(both[:, -encoder.dim :], last)
+    cut = Encoder.build(BackboneConfig(name=str(minilm_folder()), layers=1), config, seed=0).eval()
+    torch.testing.assert_close(both[:, : encoder.dim], cut(texts))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import ComposingParser, show
-from embedrun.config import BackboneConfig, TrainConfig, TrainingConfig, presets
+from embedrun.config import BackboneConfig, EvaluationConfig, TrainConfig, TrainingConfig, presets
 from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
@@ -106,6 +106,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
         ["selected by", data.selected_by],
         *(["", text] for text in _selection(training, plan)),
         ["evaluation", ", ".join(plan.tasks) or "none"],
+        *(["", text] for text in _also_scored(config.evaluation)),
         *_pass_rows(plan),
         *_step_rows(config, batch),
         ["teachers", ", ".join(teacher.name for teacher in training.teachers or ()) or "none"],
@@ -117,6 +118,14 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
     return "" if training.batch_tokens is None else ", as far as is known without the lengths of all rows"
 
 
+def _also_scored(evaluation: EvaluationConfig) -> Iterator[str]:
+    kinds = [*(f"{dim} numbers" for dim in evaluation.dims or ()), *(evaluation.vectors or ())]
+    if kinds:
+        yield f"also of vectors as {', '.join(kinds)}"
+    if evaluation.near is not None:
+        yield f"_clean: without rows that share {100 * evaluation.near:g} % of the words with seen ones"
+
+
 def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) -> Iterator[list[str]]:
     from embedrun.experiment.losses import compared
 
@@ -124,6 +133,13 @@ def _loss_rows(plan: "TrainPlan", batch: "Batches", counted: Mapping[str, str]) 
         weights = {key: options.get("weight", 1.0) for key, options in losses.options.items()}
         text = " + ".join(f"{weight:g} {key}" for key, weight in weights.items() if weight > 0)
         yield [f"loss of {part}" if part else "loss", text]
+        if losses.cuts:
+            cuts = ", ".join(
+                f"{dim} (x {weight:g})" if weight != 1 else f"{dim}" for dim, weight in losses.cuts.items()
+            )
+            yield ["", f"each at the first {cuts} numbers of a vector, one encoding pass"]
+        for layers in losses.layers:
+            yield ["", f"also at inner layers, every {layers.every} (x {layers.weight:g}), one encoding pass"]
         for key, text in compared(losses, batch.most).items():
             yield [f"  {key}", text]
             if (name := f"{part}/{key}" if part else key) in counted:
@@ -190,6 +206,8 @@ def _backbone(config: BackboneConfig) -> str:
 def _selection(training: TrainingConfig, plan: "TrainPlan") -> Iterator[str]:
     if training.select_by is not None or training.select_lowest:
         yield f"the {'lowest' if training.select_lowest else 'highest'} {training.select_by or 'Spearman'}"
+    for key, change in (training.select_floor or {}).items():
+        yield f"no step with a {key} below {change:+g} of the untrained model"
     if training.patience is not None:
         yield f"early stopping after {training.patience} dev scores in a row without a new best"
     if plan.dev_tasks:

@@ -13,6 +13,7 @@ from embedrun.config.options import (
     EvaluationConfig,
     GenerateConfig,
     GpuConfig,
+    LayersConfig,
     LlmConfig,
     LossConfig,
     MiningConfig,

@@ -60,7 +60,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
         "backbone": {"layers": None},
         "pooling": {"skip_prompt": None},
         "training": {"dev": "auto", "select_floor": None},
-        "loss": {"matryoshka": None},
+        "loss": {"matryoshka": None, "layers": None},
         "evaluation": {"dims": None, "vectors": None, "near": None},
     }
     if isinstance(lengths, Mapping):

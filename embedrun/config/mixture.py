@@ -36,9 +36,9 @@ def alone(config: Plain) -> Iterator[tuple[str, Plain]]:
     """The configuration of each part as if it were the only one, by name; of no mixture itself, under ''."""
     if not is_mix(config.get("dataset")):
         yield "", config
-    cuts = {"matryoshka": (config.get("loss") or {}).get("matryoshka")}
+    shared = {key: (config.get("loss") or {}).get(key) for key in ("matryoshka", "layers")}
     for name, part in parts_of(config.get("dataset")).items():
-        yield name, {**config, "dataset": part.get("dataset"), "loss": {**cuts, **(part.get("loss") or {})}}
+        yield name, {**config, "dataset": part.get("dataset"), "loss": {**shared, **(part.get("loss") or {})}}
 
 
 def placed(part: str, problem: str) -> str:

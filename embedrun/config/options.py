@@ -137,11 +137,27 @@ class MatryoshkaConfig:
 
 
 @dataclass
+class LayersConfig:
+    """Sentence vectors of inner layers: the losses are also taken there, so that layers can be left out."""
+
+    every: int = option(1, unit="layers from one to the next, from the first to the last", at_least=1)
+    weight: float = option(
+        1.0, unit="unitless, of the mean over inner layers; the last layer has 1", at_least=0
+    )
+    weighting: Literal["uniform", "log"] = option("uniform", unit="log: 1 / (1 + ln(1 + l)) of layer l")
+    divergence: float = option(
+        0.0, unit="unitless, of the divergence of inner layers from the last", at_least=0
+    )
+    temperature: float = option(0.3, unit="of the divergence, unitless", above=0)
+
+
+@dataclass
 class LossConfig:
     """A weighted sum of terms; a weight of 0 skips the term entirely."""
 
     terms: dict[str, Any] = option(unit="options by term; `weight` (unitless, >= 0) and the term's own")
     matryoshka: MatryoshkaConfig | None = option(None, unit="null: the losses see whole vectors alone")
+    layers: LayersConfig | None = option(None, unit="null: the losses see the last layer alone")
 
 
 @dataclass

@@ -58,6 +58,10 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
         by_role(asdict(config.prompts), {} if config.evaluation.prompt is not None else declared),
     )
     feeds: dict[str, Feed] = {}
+    steps = {layers.every for losses in plan.losses.values() for layers in losses.layers}
+    if len(steps) > 1 or len({len(losses.layers) for losses in plan.losses.values()}) > 1:
+        raise ConfigError("loss.layers: the parts of a mixture share one encoding pass; give it for all")
+    encoder.layers_every = next(iter(steps), None)
     for part, losses in plan.losses.items():
         if (most := max(losses.cuts, default=0)) > encoder.dim:
             raise ConfigError(
@@ -84,6 +88,7 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
             teacher_dims=teachers.dims,
             negatives=len(numbered_negatives(train[part].texts)),
             cuts=losses.cuts,
+            layers=next(iter(losses.layers), None),
         )
         for part, losses in plan.losses.items()
     }

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import ModuleDict
 
 from embedrun import family
-from embedrun.config import Checker, LossConfig
+from embedrun.config import Checker, LayersConfig, LossConfig
 from embedrun.config.mixture import placed
 from embedrun.config.scale import upper_quarter
 from embedrun.console import say_and_log
@@ -51,6 +51,7 @@ class Losses:
         score_range: the scale of the user's scores, where it is said.
         options: of the terms as they are configured, by key.
         cuts: weights by how many of the first numbers of a vector the losses see; empty: all.
+        layers: how inner layers count, once; empty: not at all.
     """
 
     terms: dict[str, Term] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Losses:
     score_range: tuple[float, float] | None = None
     options: Plain = field(default_factory=dict)
     cuts: dict[int, float] = field(default_factory=dict)
+    layers: list[LayersConfig] = field(default_factory=list)
 
     def idle(self, rows: int, columns: Mapping[str, Tensor] | None = None) -> list[str]:
         """Terms that can never be active in a batch of so many rows, each with its reason.
@@ -108,6 +110,9 @@ def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Loss
         planner.add(str(key), options)
     if (cuts := group_of(plain, "loss").get("matryoshka")) is not None:
         losses.cuts.update(_cuts(checker, cuts, losses.terms))
+    if (layers := group_of(plain, "loss").get("layers")) is not None:
+        made = checker.build(_Alone, {"loss": {"terms": {}, "layers": layers}})
+        losses.layers.extend([made.loss.layers] if made is not None and made.loss.layers is not None else [])
     if not losses.terms and not checker.problems:
         checker.problems.append("loss.terms: no term has a weight above 0; choose loss=angle")
     rows = training.get("batch_size")

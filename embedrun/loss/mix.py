@@ -7,8 +7,10 @@ from operator import add
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import kl_div, log_softmax, softmax
 
 from embedrun import family
+from embedrun.config import LayersConfig
 from embedrun.files import Plain
 from embedrun.loss.cosine import normalize, widen
 from embedrun.loss.terms import Needs, Pass, given, needs, passes, source, with_negatives
@@ -31,6 +33,11 @@ class Mix(nn.Module):
         cuts: weights by how many of the first numbers of each vector the terms see; empty: all numbers. The
             total is then the weighted sum over cuts, of vectors that are scaled to length 1 after the cut
             (Kusupati et al. 2022, Matryoshka Representation Learning, Eq. 1), and so is the value of a term.
+        layers: how the vectors of inner layers count, which stand before those of the last, `dim` numbers
+            each. With *n* of them, the total is :math:`L_{last} + \frac{w}{n} \sum_l a_l L_l + d T \sum_l
+            \mathrm{KL}(\mathrm{softmax}(z_{last} / T) \,\|\, \mathrm{softmax}(z_l / T))`, where the last
+            layer has no gradient from the divergence, a mean over texts (Li et al. 2024, 2D Matryoshka
+            Sentence Embeddings, arXiv:2402.14776). The values of terms are those of the last layer.
 
     Raises:
         KeyError: if there is no term of that name.
@@ -47,8 +54,10 @@ class Mix(nn.Module):
         teacher_dims: Sequence[int] = (),
         negatives: int = 0,
         cuts: Mapping[int, float] | None = None,
+        layers: LayersConfig | None = None,
     ) -> None:
         super().__init__()
+        self.dim, self.layers = dim, layers
         self.cuts = dict(cuts or {})
         self.weights: dict[str, float] = {}
         self.needs: dict[str, Needs] = {}
@@ -86,9 +95,44 @@ class Mix(nn.Module):
         """
         with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
-            values = reduce(_sum, (self._values(some, weight, targets) for some, weight in self._cut(wide)))
-            total = reduce(add, (self.weights[key] * value for key, value in values.items()))
+            *inner, last = self._by_layer(wide)
+            total, values = self._of_layer(last, targets)
+            if self.layers is not None and inner:
+                total = total + self._of_inner(self.layers, inner, last, targets)
         return total, values
+
+    def _of_layer(
+        self, vectors: Mapping[str, Tensor], targets: Mapping[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        values = reduce(_sum, (self._values(some, weight, targets) for some, weight in self._cut(vectors)))
+        return reduce(add, (self.weights[key] * value for key, value in values.items())), values
+
+    def _of_inner(
+        self,
+        config: LayersConfig,
+        inner: Sequence[Mapping[str, Tensor]],
+        last: Mapping[str, Tensor],
+        targets: Mapping[str, Tensor],
+    ) -> Tensor:
+        goal = softmax(torch.cat([*last.values()]).detach() / config.temperature, dim=-1)  # (texts, dim)
+        total = goal.new_zeros(())
+        for place, vectors in enumerate(inner, 1):
+            share = 1 / (1 + math.log(1 + place * config.every)) if config.weighting == "log" else 1.0
+            if config.weight:
+                total = total + config.weight * share / len(inner) * self._of_layer(vectors, targets)[0]
+            if config.divergence:
+                own = log_softmax(torch.cat([*vectors.values()]) / config.temperature, dim=-1)
+                scale = config.divergence * config.temperature
+                total = total + scale * kl_div(own, goal, reduction="batchmean")
+        return total
+
+    def _by_layer(self, vectors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """The vectors of each layer, ``(rows, dim)`` each, the last one last."""
+        if self.layers is None:
+            return [dict(vectors)]
+        parts = {key: whole.split(self.dim, dim=1) for key, whole in vectors.items()}
+        many = len(next(iter(parts.values())))
+        return [{key: part[place] for key, part in parts.items()} for place in range(many)]
 
     def _cut(self, vectors: Mapping[str, Tensor]) -> Iterator[tuple[Mapping[str, Tensor], float]]:
         """The vectors, ``(rows, dim)`` each, cut in each way, with the weight of the cut."""
@@ -133,7 +177,7 @@ class Mix(nn.Module):
         """
         shares: dict[str, Tensor] = {}
         with torch.autocast(_device(embeddings), enabled=False):
-            wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
+            *_, wide = self._by_layer({key: widen(vectors) for key, vectors in embeddings.items()})
             for key, term in self.terms.items():
                 if (comparisons := getattr(term, "comparisons", None)) is None:
                     continue

@@ -185,6 +185,7 @@ def _recipe(config: Plain) -> tuple[str, str, str]:
         terms = [name if weight == 1 else f"{short(weight)} × {name}" for name, weight in weights.items()]
         dims = at(alone_, "loss.matryoshka.dims")
         cut = f" at {', '.join(map(str, dims))} numbers" if dims else ""
+        cut += " at inner layers" if at(alone_, "loss.layers") else ""
         losses.append(f"{part}: {' + '.join(terms)}{cut}" if part else " + ".join(terms) + cut)
         names.append(_text_at(alone_, "dataset.name"))
     return "; ".join(losses), backbone, ", ".join(names)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from embedrun.config import LayersConfig
 from embedrun.loss import mix as module
 from embedrun.loss.angle import Angle
 from embedrun.loss.cosent import Cosent
@@ -56,6 +57,26 @@ def test_losses_of_cut_vectors_are_those_of_shorter_vectors_of_length_1():
     (found,) = torch.autograd.grad(total, embeddings["left"])
     torch.testing.assert_close(found, expected)
     assert not found[:, 4:].any()  # no loss sees the rest
+
+
+def test_inner_layers_count_as_the_last_and_are_pulled_to_it():
+    embeddings, targets = batch()
+    inner = {name: vectors.detach().flip(1).requires_grad_() for name, vectors in embeddings.items()}
+    both = {name: torch.cat([inner[name], embeddings[name]], dim=1) for name in embeddings}
+    options = {"cosent": {"temperature": 0.1}}
+    config = LayersConfig(weight=0.5, weighting="log", divergence=2.0, temperature=0.5)
+    total, values = Mix(options, dim=6, layers=config)(both, targets)
+    last, of_last = Mix(options)(embeddings, targets)
+    first, _ = Mix(options)(inner, targets)
+    goal, own = (torch.cat([*side.values()]) / 0.5 for side in (embeddings, inner))
+    goal = goal.softmax(dim=1).detach()
+    divergence = (goal * (goal.log() - own.log_softmax(dim=1))).sum() / len(goal)
+    expected = last + 0.5 / (1 + math.log(2)) * first + 2.0 * 0.5 * divergence
+    torch.testing.assert_close(total, expected)
+    assert values == of_last
+    for leaf in (*inner.values(), *embeddings.values()):
+        (found,) = torch.autograd.grad(total, leaf, retain_graph=True)
+        torch.testing.assert_close(found, torch.autograd.grad(expected, leaf, retain_graph=True)[0])
 
 
 @pytest.mark.slow

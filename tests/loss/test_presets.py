@@ -126,6 +126,7 @@ CHANGES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "angle_without_isp": ("angle", {"in_batch_negatives": {"identical_texts": "off"}}),
     "angle_without_ibn": ("angle", {"in_batch_negatives": {"weight": 0}}),
     "angle_without_angle": ("angle", {"angle": {"weight": 0}}),
+    "ese": ("angle", {}),
     "angle_only_ibn": ("angle", {"cosent": {"weight": 0}, "angle": {"weight": 0}}),
     "angle_only_angle": ("angle", {"cosent": {"weight": 0}, "in_batch_negatives": {"weight": 0}}),
     "simcse_by_label": ("simcse_three_way", {"in_batch_negatives": {"positive_by": "label"}}),

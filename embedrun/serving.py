@@ -4,7 +4,8 @@ import logging
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -94,9 +95,10 @@ def write(folder: Path, *, int8: bool) -> None:
     except Exception as fault:  # the exporter raises of every kind
         if exit_code(fault) in (DISK, OUT_OF_MEMORY):
             raise
-        line = (str(fault).strip() or type(fault).__name__).splitlines()[0]
+        why = fault.__cause__ or fault
+        line = (str(why).strip() or type(why).__name__).splitlines()[0]
         raise ConfigError(
-            f"--onnx: {type(model).__name__} cannot be written as a graph ({type(fault).__name__}: {line}); "
+            f"--onnx: {type(model).__name__} cannot be written as a graph ({type(why).__name__}: {line}); "
             "export without --onnx, and serve it with torch"
         ) from fault
     if int8:
@@ -114,7 +116,7 @@ def _silent() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -41,6 +41,16 @@ def test_options_of_a_graph_need_one(tiny):
     assert fault.value.problems == [f"--{flag}: is of the graph; add --onnx" for flag in ("int8", "check")]
 
 
+def test_a_model_that_has_no_graph_is_refused_with_the_reason(tiny, monkeypatch):
+    def export_(*_: object, **__: object) -> None:
+        raise RuntimeError("step 1 of 3") from NotImplementedError("no operator aten::odd")
+
+    monkeypatch.setattr("torch.onnx.export", export_)
+    with pytest.raises(ConfigError, match=r"BertModel cannot .* \(NotImplementedError: no op"):
+        export.main([str(tiny.path), "out", "--onnx"])
+    assert not Path("out").exists()
+
+
 def test_vectors_are_stored_as_sentence_transformers_stores_them():
     from sentence_transformers.util import quantize_embeddings
 

@@ -134,8 +134,9 @@ def _cuts(checker: Checker, plain: object, of: Mapping[str, Term]) -> dict[int, 
         return {}
     weights = [1.0] * len(config.dims) if config.weights is None else config.weights
     faults = []
-    if not config.dims or min(config.dims) < 1 or len({*config.dims}) < len(config.dims):
-        faults.append(f"dims: expected different numbers of 1 or more, as [384, 128, 64], got {config.dims}")
+    falling = sorted({*config.dims}, reverse=True)
+    if not falling or falling[-1] < 1 or falling != config.dims:
+        faults.append(f"dims: expected falling numbers of 1 or more, as [384, 128, 64], got {config.dims}")
     if len(weights) != len(config.dims) or not all(0 <= weight < math.inf for weight in weights):
         faults.append(f"weights: expected {len(config.dims)}, one of dims each, of 0 or more, got {weights}")
     faults += [

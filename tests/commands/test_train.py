@@ -361,7 +361,7 @@ def test_a_model_trained_to_be_cut_is_scored_and_encodes_cut(embedrun, options):
             "loss.matryoshka.dims=[17]",
             "loss.matryoshka.dims: 17 is more than the 16 numbers of the model's vectors",
         ),
-        ("loss.matryoshka.dims=[4,4]", "loss.matryoshka.dims: expected different numbers of 1 or more, as"),
+        ("loss.matryoshka.dims=[4,8]", "loss.matryoshka.dims: expected falling numbers of 1 or more, as"),
         (
             "loss.matryoshka={dims: [4], weights: [1, 2]}",
             "loss.matryoshka.weights: expected 1, one of dims each",

@@ -166,7 +166,7 @@ def test_a_signal_is_an_outcome_and_the_next_one_does_not_cut_short_its_writing(
 
 def test_a_second_ctrl_c_leaves_a_job_that_does_not_end_a_moment_and_kills_it(child, monkeypatch):
     monkeypatch.setattr(job, "MOMENT", 0.1)
-    twice = "(kill -2 $PPID; sleep 0.5; kill -2 $PPID)"
+    twice = "(sleep 0.3; kill -2 $PPID; sleep 0.5; kill -2 $PPID)"  # not before the job is waited for
     child(f"trap '' TERM INT; echo $$ > pid; {twice} & exec sleep 60")
     began = time.monotonic()
     with signals.raised(), pytest.raises(KeyboardInterrupt):

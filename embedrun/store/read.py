@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 import sys
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,7 +120,8 @@ def header(path: Path) -> list[str]:
 
             return parquet.read_schema(path).names
         if form in _PARSE:
-            return _open_delimited(path, [], _PARSE[form]).schema.names
+            with _open_delimited(path, [], _PARSE[form]) as reader:
+                return reader.schema.names
         first = next((line for _, line in _lines(path, None) if line.strip()), "")
         row = json.loads(first) if form == ".jsonl" and first else {}
         return list(row) if isinstance(row, dict) else []
@@ -140,7 +142,8 @@ def _require_columns(where: str, wanted: Sequence[str], header: Sequence[str], h
 def _delimited(
     path: Path, wanted: Sequence[str], faults: LineFaults, parse: Mapping[str, Any], *, hint: str
 ) -> Iterator[Block]:
-    header = _open_delimited(path, [], parse).schema.names
+    with _open_delimited(path, [], parse) as reader:
+        header = reader.schema.names
     others = [other for other in ";\t,|" if other in header[0]]
     if len(header) == 1 and others and not set(wanted) <= set(header):
         raise DataError(
@@ -159,20 +162,22 @@ def _delimited(
     # An empty line of a file of one column is an empty text.
     parse = {**parse, "ignore_empty_lines": len(header) > 1, "invalid_row_handler": note}
     numbers = filter(lambda number: number not in unclosed, count(2))  # behind the header
-    for batch in _open_delimited(path, wanted, parse):
-        rows = list(islice(numbers, batch.num_rows))
-        for begin in range(0, len(rows), _AT_ONCE):
-            yield batch.slice(begin, _AT_ONCE).to_pydict(), rows[begin : begin + _AT_ONCE]
+    with _open_delimited(path, wanted, parse) as batches:
+        for batch in batches:
+            rows = list(islice(numbers, batch.num_rows))
+            for begin in range(0, len(rows), _AT_ONCE):
+                yield batch.slice(begin, _AT_ONCE).to_pydict(), rows[begin : begin + _AT_ONCE]
     if any(unclosed.values()):  # one row may hold those behind it, also where faulty rows are skipped
         faults.check()
 
 
-def _open_delimited(path: Path, columns: Sequence[str], parse: Mapping[str, Any]) -> Any:
+@contextlib.contextmanager
+def _open_delimited(path: Path, columns: Sequence[str], parse: Mapping[str, Any]) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv
 
     compression = "gzip" if path.suffix.lower() == ".gz" else None
-    return csv.open_csv(
+    reader = csv.open_csv(
         pa.input_stream(str(path), compression=compression),
         # Not "utf8", by which bytes that are none would be noticed only in the columns that are wanted.
         csv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding="utf-8-sig"),
@@ -184,6 +189,12 @@ def _open_delimited(path: Path, columns: Sequence[str], parse: Mapping[str, Any]
             strings_can_be_null=False,
         ),
     )
+    try:
+        with reader:
+            yield reader
+    finally:
+        # Arrow's thread lets go of the handler under Python's lock. Where the process ends first, it aborts.
+        time.sleep(0.002)
 
 
 _Records = Iterator[tuple[int, Sequence[Any]]]  # row, and a value for each wanted column

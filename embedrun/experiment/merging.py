@@ -98,7 +98,11 @@ class Merging:
             raise ConfigError(
                 f"{adapted[0]}: the mean of two adapters is no adapter; export each with --merge-lora first"
             )
-        parts = {name: model.state_dict() for name, model in models.items()}
+        # Copies, since the encoder of the first gets the weights of every candidate.
+        parts = {
+            name: {key: weight.clone() for key, weight in model.state_dict().items()}
+            for name, model in models.items()
+        }
         if problems := _differing(parts):
             raise ConfigError(problems)
         self._begin = parts.pop(start) if start is not None else None

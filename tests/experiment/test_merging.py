@@ -35,6 +35,23 @@ def test_a_mean_that_is_no_better_is_not_taken_and_is_said_to_be_no_gain(tiny, c
     np.testing.assert_array_equal(Encoder.load("merged").encode(texts), Encoder.load(tiny.path).encode(texts))
 
 
+def test_weights_that_are_tried_leave_those_of_the_single_models_alone(tiny):
+    encoder = Encoder.load(tiny.path)
+    with torch.no_grad():
+        for weight in encoder.parameters():
+            weight.add_(1.0)
+    encoder.save(Path("other"))
+    merging = Merging([str(tiny.path), "other"], None)
+    first, second, mean_of_both = merging.candidates([])
+    merging.encoder.load_state_dict(mean_of_both.weights)
+    kept = Encoder.load(tiny.path).state_dict()
+    for name, weight in kept.items():
+        torch.testing.assert_close(first.weights[name], weight)
+        if weight.is_floating_point():
+            torch.testing.assert_close(second.weights[name], weight + 1)
+            torch.testing.assert_close(mean_of_both.weights[name], weight + 0.5)
+
+
 def test_faults_are_named_before_a_model_is_loaded(tiny):
     with pytest.raises(ConfigError) as fault:
         main([str(tiny.path), "-o", str(tiny.path), "--weights", "2"])

@@ -168,7 +168,7 @@ class Ir:
         )  # fmt: skip
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
-        """Scores, intervals, and of each query the main metric, in [0, 1], as its prediction.
+        """Scores, intervals, and of each query, by its number, the main metric, in [0, 1], as its prediction.
 
         `rows` are as `Judged` reads them. `progress` is called with queries done and all of them.
         """
@@ -209,7 +209,7 @@ class Ir:
         return Scores(
             {f"{key}/{name}": 100 * float(column.mean()) for name, column in values.items()},
             f"{key}/{self.main}",
-            {f"{key}_{self.main}": {"value": values[self.main].tolist(), "query": texts}},
+            {f"{key}_{self.main}": {"value": values[self.main].tolist(), "query": numbers.tolist()}},
             intervals,
             notes={"queries_without_relevant": {key: left_out}} if left_out else {},
         )

@@ -35,7 +35,7 @@ from embedrun.evaluation.scores import (
     scores_by_row,
 )
 from embedrun.files import Plain, read_json, to_json, whole_file, write_atomically
-from embedrun.quantized import Dtype, compared
+from embedrun.quantized import Dtype, compared, ranges_of
 from embedrun.rows import MIX, Rows
 from embedrun.runs.directory import PARTS
 from embedrun.store import Store
@@ -222,13 +222,15 @@ class Scorer:
 
             found = score_all(self.tasks, self.rows, cut, watch=_watch, scale=encoder.scale)
             scored = {name: with_cut(task, found[name], dim) for name, task in scored.items()}
+        every = torch.cat(list(known.values())) if self.vectors and known else torch.zeros(1, 1)
+        ranges = ranges_of(encoder.scale(every).numpy())  # one calibration for queries and documents
         for dtype in self.vectors:
 
             def kept_as(
                 texts: list[str], /, *, role: str | None = None, dtype: Dtype = dtype
             ) -> torch.Tensor:
                 vectors = encoder.scale(encode(texts, role=role)).numpy()  # (texts, dim)
-                return torch.from_numpy(compared(vectors, dtype))  # calibrated by all that are scored
+                return torch.from_numpy(compared(vectors, dtype, ranges))
 
             found = score_all(self.tasks, self.rows, kept_as, watch=_watch)
             scored = {name: with_cut(task, found[name], dtype) for name, task in scored.items()}

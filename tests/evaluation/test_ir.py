@@ -60,7 +60,7 @@ def test_the_scores_by_hand(tmp_path):
         "ir/precision@2": pytest.approx(100 * (0 + 1 / 2) / 2),
     }
     assert found.predictions == {
-        "ir_ndcg@3": {"value": [pytest.approx(ndcg), pytest.approx(1.0)], "query": ["x", "y"]}
+        "ir_ndcg@3": {"value": [pytest.approx(ndcg), pytest.approx(1.0)], "query": [0, 1]}
     }
 
 

@@ -185,7 +185,8 @@ class Ir:
         grades, query = np.maximum(judged.targets["score"], 0), judged.targets["query"]  # (judgements,) each
         numbers = np.unique(query[grades > 0])  # (queries,): those with a relevant document
         left_out = len(np.unique(query)) - len(numbers)
-        first = [int(np.argmax(query == number)) for number in numbers]
+        known, rows = np.unique(query, return_index=True)  # (judged queries,) each: number, first judgement
+        first: list[int] = rows[np.searchsorted(known, numbers)].tolist()
         texts = [judged.texts["left"][row] for row in first]
         place: dict[str, int] = {}  # of a document among distinct ones, whose products are equal bit for bit
         column = np.array([place.setdefault(text, len(place)) for text in corpus.texts["text"]])
@@ -258,11 +259,13 @@ def _gains(judged: Rows, numbers: np.ndarray, ranked: list[np.ndarray]) -> tuple
     query, document = judged.targets["query"], judged.targets["document"]  # (judgements,) each
     ideal = np.zeros((len(numbers), max(len(ranked[0]), int(np.bincount(query).max()))))
     gains = np.zeros((len(numbers), len(ranked[0])))
-    for row, number in enumerate(numbers):
-        is_own = query == number  # (judgements,)
-        best = np.sort(grades[is_own])[::-1]
+    order = np.argsort(query, kind="stable")  # (judgements,): those of a query are neighbours
+    begins, ends = (np.searchsorted(query[order], numbers, side) for side in ("left", "right"))
+    for row, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        own = order[begin:end]  # (judgements of the query,)
+        best = np.sort(grades[own])[::-1]
         ideal[row, : len(best)] = best
-        grade = dict(zip(document[is_own].tolist(), grades[is_own].tolist(), strict=True))
+        grade = dict(zip(document[own].tolist(), grades[own].tolist(), strict=True))
         gains[row] = [grade.get(place, 0.0) for place in ranked[row].tolist()]
     return gains, ideal
 

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from embedrun.backbone.pretrained import quiet
 from embedrun.encoder import Encoder
-from embedrun.errors import DISK, OUT_OF_MEMORY, ConfigError, exit_code, install_extra
+from embedrun.errors import DISK, OUT_OF_MEMORY, ConfigError, exit_code
 from embedrun.evaluation.intervals import Comparison, differences, figure
 from embedrun.pooling import LEGACY, behind
 from embedrun.rows import Rows
@@ -26,11 +26,6 @@ _BATCH = 32  # texts of a pass
 
 def problems(encoder: Encoder) -> list[str]:
     """Why there can be no graph of a model."""
-    from importlib.util import find_spec
-
-    lacks = [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]
-    if lacks:
-        return [f"--onnx: {', '.join(lacks)} cannot be imported; {install_extra('onnx')}"]
     pooling = encoder.pooling
     if getattr(encoder.backbone.model, "peft_config", None):
         return ["--onnx: the adapter must be added to its base model; add --merge-lora"]
@@ -57,8 +52,8 @@ class _Graph(nn.Module):
         return given.last_hidden_state, self.scale(vectors)
 
 
-def write(folder: Path, *, int8: bool) -> None:
-    """Write the graph of an exported model folder into it, and with `int8` one of 8-bit weights beside it.
+def write(encoder: Encoder, folder: Path, *, int8: bool) -> None:
+    """Write the graph of an encoder into its exported folder, and with `int8` one of 8-bit weights beside it.
 
     Inputs are `input_ids` and `attention_mask`, int64, ``(texts, tokens)``; outputs `last_hidden_state`,
     which sentence-transformers pools itself, and `sentence_embedding`. Any number of texts and tokens fits.
@@ -69,7 +64,6 @@ def write(folder: Path, *, int8: bool) -> None:
     """
     from transformers import AutoModel
 
-    encoder = Encoder.load(folder)
     with quiet():
         model = AutoModel.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32).eval()
     graph = _Graph(model, encoder, encoder.layer(training=False)).eval()

@@ -15,7 +15,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
-from embedrun.files import expanded, unwritable, whole_file
+from embedrun.files import as_written, expanded, unwritable, whole_file
 from embedrun.prompts import in_use, problem
 from embedrun.quantized import DTYPES, ranges_of, stored
 from embedrun.runs.search import OF_MODEL, named
@@ -115,7 +115,7 @@ def main(argv: Sequence[str]) -> int:
             if given.dtype == "int8" and ranges is None:
                 ranges = ranges_of(vectors)
                 if given.ranges is not None:
-                    np.save(given.ranges, ranges)
+                    np.save(expanded(given.ranges), ranges)
             add(block, stored(vectors, given.dtype, ranges))
             done += len(block)
     seconds = max(time.monotonic() - started, 1e-9)
@@ -144,10 +144,8 @@ def _ranges(given: argparse.Namespace, dim: int) -> np.ndarray | None:
         raise ConfigError(f"--ranges: {str(path)!r} must end in .npy")
     if not path.is_file():
         return None
-    ranges = np.load(path)
-    if ranges.shape != (2, dim):
-        raise ConfigError(f"--ranges: {path} is of shape {ranges.shape}, and the vectors need (2, {dim})")
-    return ranges
+    with as_written(path, f"two rows of {dim} numbers", "name a new file, which is then made"):
+        return np.load(path).reshape(2, dim)
 
 
 def _check_finite(vectors: np.ndarray, before: int) -> None:

@@ -6,12 +6,13 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, say, size
-from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.errors import ConfigError, DataError, RunFailed, install_extra
 from embedrun.files import as_written, expanded, only_writer, unwritable, whole_folder
 from embedrun.runs import sums
 from embedrun.runs.search import OF_MODEL, named
@@ -94,6 +95,8 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
     for flag in ("int8", "check"):
         if getattr(given, flag) and not given.onnx:
             problems.append(f"--{flag}: is of the graph; add --onnx")
+    if given.onnx:
+        problems += [f"--onnx: {text}" for text in _lacking()] or _check_problems(given)
     if os.path.exists(target):
         again = "" if given.push is None else f"; an export that is there is uploaded by `{_upload(given)}`"
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another{again}")
@@ -111,6 +114,29 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
     if not source.is_dir():
         near = nearest(source.name, [path.name for path in source.parent.glob("*")])
         raise DataError(f"no folder {str(source)!r}{near}; name a finished run or a model folder here")
+
+
+def _lacking() -> list[str]:
+    """Packages of the extra that are not here."""
+    lacks = [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]
+    return [f"{', '.join(lacks)} cannot be imported; {install_extra('onnx')}"] if lacks else []
+
+
+def _check_problems(given: argparse.Namespace) -> list[str]:
+    """Why a graph cannot be held against the data set of --check."""
+    from embedrun.dataset import graded
+    from embedrun.dataset.named import data_split, unreadable
+    from embedrun.store import Store
+
+    if given.check is None:
+        return []
+    try:
+        dataset, split = data_split(given.check, "test")
+    except ValueError as fault:
+        return [f"--check: {fault}"]
+    if not graded(dataset, split):
+        return [f"--check: {given.check} has no score to compare with; stsb has"]
+    return unreadable([(dataset, split)], Store.find())
 
 
 def _push_problems(given: argparse.Namespace) -> list[str]:
@@ -183,26 +209,18 @@ def _write(folder: Path, aside: Path, *, merge_lora: bool, pushed: bool) -> floa
 def _graphs(given: argparse.Namespace, aside: Path) -> list[str]:
     """Write the graphs and hold each against the model; what to say of them."""
     from embedrun import serving
-    from embedrun.dataset.named import data_split, unreadable
+    from embedrun.dataset.named import data_split
     from embedrun.dataset.toy import Toy
     from embedrun.encoder import Encoder
     from embedrun.store import Store
 
-    encoder, store = Encoder.load(aside), Store.find()
+    encoder, store, pairs = Encoder.load(aside), Store.find(), None
     if problems := serving.problems(encoder):
         raise ConfigError(problems)
-    pairs = None
     if given.check is not None:
-        try:
-            split = data_split(given.check, "test")
-        except ValueError as fault:
-            raise ConfigError(f"--check: {fault}") from fault
-        if missing := unreadable([split], store):
-            raise DataError(missing)
-        pairs = split[0].read(split[1], store)
-        if "score" not in pairs.targets:
-            raise ConfigError(f"--check: {given.check} has no score to compare with; stsb has")
-    serving.write(aside, int8=given.int8)
+        dataset, split = data_split(given.check, "test")
+        pairs = dataset.read(split, store)
+    serving.write(encoder, aside, int8=given.int8)
     texts = [*_PROBES, *dict.fromkeys(Toy().read("dev", store).sentences())][:_TEXTS]
     lines = []
     for name in (serving.GRAPH, serving.GRAPH_INT8)[: 1 + given.int8]:

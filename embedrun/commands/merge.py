@@ -1,5 +1,6 @@
 """The mean of the weights of several runs, or of a run and its start, as one model folder."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ def parser() -> Parser:
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to make; must not exist")
     what = "also average with the model that the first run began with, or with another"
     add("--with", dest="start", metavar="start|MODEL", help=what)
-    add("--weights", default="0.5", metavar="0.3,0.5", help="with --with: shares of the runs; else 0.5")
+    add("--weights", metavar="0.3,0.5", help="with --with: shares of the runs; else 0.5")
     add("--choose-by", metavar="KEY", help="dev score of the first run, as training.select_by")
     return made
 
@@ -44,8 +45,13 @@ def main(argv: Sequence[str]) -> int:
     """Run `embedrun merge`."""
     given = parser().read(argv)
     target = expanded(str(given.output))
-    shares = _shares(given.weights)
+    shares = _shares(given.weights or "0.5")
+    runs = [named(run, OF_MODEL) for run in given.runs]
     problems = []
+    if twice := [run for run, count in Counter([*runs, given.start]).items() if count > 1]:
+        problems.append(f"RUN: {twice[0]} is named twice; name it once")
+    if given.weights is not None and given.start is None:
+        problems.append("--weights: are of the runs beside a start; add --with start")
     if shares is None:
         problems.append(f"--weights: expected numbers above 0 and up to 1, as 0.3,0.5; got {given.weights!r}")
     if len(given.runs) < 2 and given.start is None:
@@ -58,7 +64,6 @@ def main(argv: Sequence[str]) -> int:
         problems.append(f"-o: {str(target)!r} cannot be made: {why}; name another")
     if problems:
         raise ConfigError(problems)
-    runs = [named(run, OF_MODEL) for run in given.runs]
     from embedrun.experiment.merging import Merging
     from embedrun.runs import sums
 
@@ -71,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
         made = {"of": runs, "with": given.start, "written": found.chosen.label, "dev": _dev(found)}
         (aside / "merge.json").write_text(to_json(made))
         sums.write(aside)
-    if found.is_scored:
+    if given.choose_by is not None:
         _show(found)
     say(f"{target}: {found.chosen.label}")
     return 0

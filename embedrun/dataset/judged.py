@@ -1,15 +1,16 @@
 """Queries, documents and judgements of which documents answer a query, in BEIR's layout."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from embedrun.dataset.split import SPLITS
-from embedrun.errors import DataError
+from embedrun.errors import ConfigError, DataError
 from embedrun.files import expanded
 from embedrun.rows import Rows
 from embedrun.store import KINDS, Store, hub, kind
@@ -31,7 +32,7 @@ def _id(value: object) -> str:
     return sentence(str(value))
 
 
-_RULES: dict[str, Rule] = {"text": any_text, "title": any_text, "score": partial(score)}
+_RULES: dict[str, Rule] = {"text": any_text, "title": any_text, "score": score}
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,21 @@ class Places:
         """The files of one kind of rows; of the hub they are downloaded where its cache lacks them."""
         if self.path is None or not hub.on_hub(self.path):
             return [self._file(part, split)]
-        configs = ("qrels", "default") if part == "qrels" else (part,)
-        faults: list[Exception] = []
-        for config in configs:
-            try:
-                splits = hub.files_of(self.path, config=config, revision=self.revision, kinds=KINDS).splits
-            except DataError as fault:
-                faults.append(fault)
-                continue
-            return splits.get(split) or next(iter(splits.values()))
-        raise faults[0]
+        splits = self._splits(part)
+        if part != "qrels" or (len(splits) == 1 and split == "test"):  # NanoBEIR calls its only split train
+            return next(iter(splits.values()))
+        if split not in splits:
+            raise DataError(f"{self.path}: no {split} judgements (there are: {', '.join(splits)})")
+        return splits[split]
+
+    def _splits(self, part: str) -> Mapping[str, Sequence[Path]]:
+        assert self.path is not None
+        try:
+            return hub.files_of(self.path, config=part, revision=self.revision, kinds=KINDS).splits
+        except ConfigError:
+            if part != "qrels":
+                raise
+            return hub.files_of(self.path, config="default", revision=self.revision, kinds=KINDS).splits
 
 
 def _columns(file: Path, known: dict[str, tuple[str, ...]]) -> dict[str, str]:
@@ -115,7 +121,7 @@ def _texts(files: Sequence[Path]) -> dict[str, str]:
     columns = _read(files, _TEXTS)
     ids, titles = columns["id"], columns.get("title") or [""] * len(columns["id"])
     if len(set(ids)) < len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
+        twice = Counter(ids).most_common(1)[0][0]
         raise DataError(f"{files[0]}: the id {twice!r} stands there twice; give each text an id of its own")
     texts = zip(ids, titles, columns["text"], strict=True)
     return {name: f"{title} {text}".strip() for name, title, text in sorted(texts, key=_by_id, reverse=True)}
@@ -126,8 +132,8 @@ def _by_id(row: tuple[str, str, str]) -> bytes:
 
 
 @lru_cache(maxsize=1)  # a corpus may be large, and the judgements need its ids
-def _corpus(places: Places, split: str) -> dict[str, str]:
-    return _texts(places.files("corpus", split))
+def _corpus(places: Places) -> dict[str, str]:
+    return _texts(places.files("corpus", ""))
 
 
 class Judged:
@@ -174,7 +180,7 @@ class Judged:
     def read(self, split: str, store: Store) -> Rows:
         """The documents, or the judgements of a split; a DataError where one names a text that is absent."""
         places = self._places
-        corpus = _corpus(places, split)
+        corpus = _corpus(places)
         if self._part == "corpus":
             return Rows(self.name, split, "text", {"text": list(corpus.values())})
         files = places.files("qrels", split)

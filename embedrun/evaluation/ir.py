@@ -84,7 +84,7 @@ class Ir:
     and counted in the notes. Queries and documents get the prompts of their roles. Departure:
     sentence-transformers divides map@k by *k* where that is less than :math:`R_q`.
 
-    Keys are `<label>/ndcg@10` and so on, of a dev split `<label>_dev/...`; of several NanoBEIR sets
+    Keys are `<label>/ndcg@10` and so on, of other splits `<label>_dev/...`; of several NanoBEIR sets
     `<label>_<set>/...` and their means, `<label>/...`.
 
     Args:
@@ -136,7 +136,8 @@ class Ir:
     def _key(self, name: str = "") -> str:
         """First part of the keys of one set, or of their means."""
         label = self.label or "ir"
-        label += "_dev" if self.split == "dev" and not label.endswith("_dev") else ""
+        if self.split != "test" and not label.endswith(f"_{self.split}"):
+            label += f"_{self.split}"
         return f"{label}_{name}" if name else label
 
     def sources(self) -> dict[str, Source]:
@@ -184,8 +185,8 @@ class Ir:
     def _scored(self, key: str, judged: Rows, corpus: Rows, encode: Encode, progress: Progress) -> Scores:
         grades, query = np.maximum(judged.targets["score"], 0), judged.targets["query"]  # (judgements,) each
         numbers = np.unique(query[grades > 0])  # (queries,): those with a relevant document
-        left_out = len(np.unique(query)) - len(numbers)
         known, rows = np.unique(query, return_index=True)  # (judged queries,) each: number, first judgement
+        left_out = len(known) - len(numbers)
         first: list[int] = rows[np.searchsorted(known, numbers)].tolist()
         texts = [judged.texts["left"][row] for row in first]
         place: dict[str, int] = {}  # of a document among distinct ones, whose products are equal bit for bit
@@ -204,11 +205,11 @@ class Ir:
         gains, ideal = _gains(judged, numbers, _documents(*found, column, most))
         values = {f"{name}@{k}": _METRICS[name](gains, ideal, k) for name, k in self._metrics}  # (queries,)
         intervals = {}
-        for name, column in values.items():
-            low, high = interval(mean_draws(column))
+        for name, of_query in values.items():
+            low, high = interval(mean_draws(of_query))
             intervals[f"{key}/{name}"] = (100 * low, 100 * high)
         return Scores(
-            {f"{key}/{name}": 100 * float(column.mean()) for name, column in values.items()},
+            {f"{key}/{name}": 100 * float(of_query.mean()) for name, of_query in values.items()},
             f"{key}/{self.main}",
             {f"{key}_{self.main}": {"value": values[self.main].tolist(), "query": numbers.tolist()}},
             intervals,

@@ -47,7 +47,7 @@ def scored(
                 "main": task.main,
                 "scores": to_plain(task.scores),
                 "constant": constant(task),
-                "predictions": task.predictions if predictions else {},
+                "predictions": _finite(task) if predictions else {},
             }
             for name, task in scores.items()
         }
@@ -74,6 +74,15 @@ def scored(
     return {
         name: Scores(from_plain(task["scores"]), task["main"], task["predictions"])
         for name, task in plain.items()
+    }
+
+
+def _finite(task: Scores) -> Plain:
+    """The prediction files without a number that JSON lacks; what is not finite is no score either."""
+    return {
+        name: columns
+        for name, columns in task.predictions.items()
+        if all(np.isfinite(values).all() for values in columns.values() if not isinstance(values[0], str))
     }
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import torch
@@ -30,14 +32,13 @@ def mean(parts: Sequence[Weights], shares: Sequence[float]) -> dict[str, torch.T
     """
     first = parts[0]
     return {
-        name: weight
-        if not weight.is_floating_point()
-        else sum(
-            (share * part[name].double() for part, share in zip(parts, shares, strict=True)),
-            torch.zeros(()),
+        name: reduce(
+            add, (share * part[name].double() for part, share in zip(parts, shares, strict=True))
         ).to(weight.dtype)
+        if weight.is_floating_point()
+        else weight
         for name, weight in first.items()
-    }  # fmt: skip
+    }
 
 
 def _differing(parts: Mapping[str, Weights]) -> list[str]:
@@ -72,7 +73,6 @@ class Merged:
     candidates: list[Candidate]
     chosen: Candidate
     single: Candidate
-    is_scored: bool
 
     def gains(self) -> dict[str, tuple[float, float, tuple[float, float]]]:
         """By test score: of the best single model, of the chosen one, the interval of the difference."""
@@ -140,8 +140,7 @@ class Merging:
         """
         every = self.candidates(shares)
         if choose_by is None:
-            self.encoder.load_state_dict(every[-1].weights)
-            return Merged(every, every[-1], every[0], is_scored=False)
+            return Merged(every, every[-1], every[0])
         plan = plan_train(_config(self._runs[0]))
         config, store = plan.config, Store.find(plan.config.data_dir)
         key = scoring.on_dev(choose_by)
@@ -156,7 +155,7 @@ class Merging:
         for candidate in (single, best):
             self.encoder.load_state_dict(candidate.weights)
             candidate.test = candidate.test or test.score(self.encoder, "score test")
-        return Merged(every, best, single, is_scored=True)
+        return Merged(every, best, single)
 
 
 def _config(run: str) -> dict:

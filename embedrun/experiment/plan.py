@@ -449,6 +449,10 @@ def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
             f"max_length: {config.max_length} is short for evaluation.max_length, which is "
             f"{config.evaluation.max_length}; give one of them"
         )
+    if config.evaluation.near is not None and config.evaluation.contamination is None:
+        checker.problems.append(
+            "evaluation.near: is of rows that the model has seen; name them, as evaluation.contamination=stsb"
+        )
     checker.problems += gpu_problems(config.gpu)
     refuse_training_gpu(checker, config.gpu)
     if config.gpu.precision not in ("auto", "fp32"):

@@ -363,8 +363,9 @@ def own_keys(dev: Rows, dims: Sequence[int] | None = None) -> list[str]:
     """
     parts = dict.fromkeys(dev.subset) if dev.name == MIX else ()
     keys = [f"{name}{_MARK}spearman" for name in (dev.name, *parts)]
-    if not parts:  # of a mixture, each part has its own
-        keys += [f"{dev.name}{_MARK}{metric}" for metric in binary.metrics_of(dev)]
+    subset = np.array(dev.subset)  # (rows,)
+    own = {part: dev.part(np.flatnonzero(subset == part)) for part in parts} or {dev.name: dev}
+    keys += [f"{name}{_MARK}{metric}" for name, rows in own.items() for metric in binary.metrics_of(rows)]
     cut = [f"{key}{CUT}{dim}" for dim in dims or () for key in keys]
     return [both for key in keys for both in (key, key + SUFFIX)] + cut
 
@@ -379,18 +380,18 @@ def selecting_keys(select_by: str | Mapping[str, float] | None) -> list[str]:
 
 def with_dev_keys(training: TrainingConfig) -> TrainingConfig:
     """The same with the keys of dev scores, where a score is named by its dev task: `search/ndcg@10`."""
-    by, floor = training.select_by, training.select_floor
+    by, floor, names = training.select_by, training.select_floor, training.dev_tasks or ()
     if isinstance(by, str):
-        by = dev_key(by, training)
+        by = dev_key(by, names)
     elif by is not None:
-        by = {dev_key(key, training): weight for key, weight in by.items()}
-    floor = floor and {dev_key(key, training): least for key, least in floor.items()}
+        by = {dev_key(key, names): weight for key, weight in by.items()}
+    floor = floor and {dev_key(key, names): least for key, least in floor.items()}
     return replace(training, select_by=by, select_floor=floor)
 
 
-def dev_key(key: str, training: TrainingConfig) -> str:
-    """The key of a dev score that may be named by its dev task."""
-    return on_dev(key) if key.partition("/")[0] in (training.dev_tasks or ()) else key
+def dev_key(key: str, names: Collection[str]) -> str:
+    """The key of a dev score that may be named by its dev task, one of `names`."""
+    return on_dev(key) if key.partition("/")[0] in names else key
 
 
 def on_dev(key: str) -> str:

@@ -340,8 +340,9 @@ def changes(before: Mapping[str, "Scores"], after: Mapping[str, "Scores"]) -> di
                     for side in (earlier[name], columns)
                 )
                 drawn = differences(a.kind, a.predicted, b.predicted, a.gold, swaps=1).judged()
-                ends |= {score_key(name, task.scores): (drawn.low, drawn.high)}
-    return {key: both for key, both in ends.items() if not math.isnan(both[0])}
+                if (key := score_key(name, task.scores)) in task.scores and not math.isnan(drawn.low):
+                    ends[key] = drawn.low, drawn.high
+    return ends
 
 
 def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[Plain]:

@@ -86,13 +86,20 @@ def interval(results: Plain, key: str) -> tuple[float, float] | None:
 
 
 def change_lines(before: Plain, scores: Plain, changes: Plain) -> list[str]:
-    """What training did to each dev score: `general: 82.03 -> 79.12 (-2.91 ± 0.60)`; ± of its interval."""
-    return [
-        f"{key.partition('/')[0].removesuffix('_dev')}: {score_text(key, old)} -> {score_text(key, new)} "
-        f"({score_text(key, new - old, sign=True)} ± {score_text(key, (high - low) / 2)})"
-        for key, (low, high) in changes.items()
-        if (old := number(before.get(key))) is not None and (new := number(scores.get(key))) is not None
-    ]
+    """What training did to each of several dev scores: `general: 82.03 -> 79.12 (-2.91 ± 0.60)`.
+
+    ± is half of its interval.
+    """
+    return (
+        []
+        if len(changes) < 2
+        else [
+            f"{key.partition('/')[0].removesuffix('_dev')}: {score_text(key, old)} -> {score_text(key, new)} "
+            f"({score_text(key, new - old, sign=True)} ± {score_text(key, (high - low) / 2)})"
+            for key, (low, high) in changes.items()
+            if (old := number(before.get(key))) is not None and (new := number(scores.get(key))) is not None
+        ]
+    )
 
 
 CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores

@@ -14,6 +14,7 @@ from embedrun.config.decides import decisive
 from embedrun.config.request import Composed, Request, task_overrides
 from embedrun.console import aligned, clean, room, say, wrapped
 from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.experiment import scoring
 from embedrun.experiment.data import Fingerprints, divided
 from embedrun.experiment.plan import TrainPlan, plan_train, ways_to_dev
 from embedrun.experiment.training import check_places
@@ -62,7 +63,9 @@ class TunePlan:
     @property
     def metric(self) -> str | None:
         """Key of the dev score, where the configuration names one."""
-        return self.config["training"].get("select_by")
+        training = self.config["training"]
+        by = scoring.metric_of(training.get("select_by"))
+        return by and scoring.dev_key(by, training.get("dev_tasks") or ())
 
     @property
     def options(self) -> Plain:

@@ -51,8 +51,16 @@ def test_a_change_has_the_interval_of_a_paired_bootstrap():
 
     right, wrong = gold, gold[::-1]
     ends = changes(scored(wrong), scored(right))
-    assert ends == {"general_dev/spearman": (pytest.approx(200), pytest.approx(200))}  # from -100 to 100
-    before, after = {"general_dev/spearman": 82.0}, {"general_dev/spearman": 79.1}
-    assert change_lines(before, after, {"general_dev/spearman": (-3.5, -2.3)}) == [
-        "general: 82.00 -> 79.10 (-2.90 ± 0.60)"
+    # From -100 to 100.
+    assert ends == {"general_dev/spearman": (pytest.approx(200), pytest.approx(200))}
+
+
+def test_several_dev_sets_are_said_one_by_one_and_one_is_in_the_table_alone():
+    before = {"toy_dev/spearman": 40.0, "general_dev/spearman": 82.0}
+    after = {"toy_dev/spearman": 75.5, "general_dev/spearman": 79.1}
+    ends = {"toy_dev/spearman": (30.5, 40.5), "general_dev/spearman": (-3.5, -2.3)}
+    assert change_lines(before, after, ends) == [
+        "toy: 40.00 -> 75.50 (+35.50 ± 5.00)",
+        "general: 82.00 -> 79.10 (-2.90 ± 0.60)",
     ]
+    assert change_lines(before, after, {"toy_dev/spearman": (30.5, 40.5)}) == []

@@ -53,8 +53,12 @@ def test_weights_that_are_tried_leave_those_of_the_single_models_alone(tiny):
 
 
 def test_faults_are_named_before_a_model_is_loaded(tiny):
-    with pytest.raises(ConfigError) as fault:
-        main([str(tiny.path), "-o", str(tiny.path), "--weights", "2"])
-    assert [problem.partition(":")[0] for problem in fault.value.problems] == ["--weights", "RUN", "-o"]
+    def faults(*arguments: str) -> list[str]:
+        with pytest.raises(ConfigError) as fault:
+            main([str(tiny.path), *arguments])
+        return [problem.partition(":")[0] for problem in fault.value.problems]
+
+    assert faults("-o", str(tiny.path), "--weights", "2") == ["--weights", "--weights", "RUN", "-o"]
+    assert faults("-o", "new", "--with", str(tiny.path)) == ["RUN"]
     with pytest.raises(ConfigError, match="was trained from scratch; name a model"):
         Merging([str(tiny.path)], "start")

@@ -82,7 +82,9 @@ def _finite(task: Scores) -> Plain:
     return {
         name: columns
         for name, columns in task.predictions.items()
-        if all(np.isfinite(values).all() for values in columns.values() if not isinstance(values[0], str))
+        if all(
+            np.isfinite(values).all() for key, values in columns.items() if key in ("gold", "score", "value")
+        )
     }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -129,6 +130,21 @@ def test_metrics_are_those_of_trec_eval_ties_included(tmp_path):
     wanted["ir/mrr@300"] = "recip_rank"
     means = {key: 100 * np.mean([query[name] for query in theirs]) for key, name in wanted.items()}
     assert found.scores == pytest.approx(means, abs=1e-6)
+
+
+def test_other_judgements_never_stand_in_for_those_of_dev(monkeypatch, tmp_path):
+    beir(tmp_path, [("x0", "a0", 1)])
+
+    def files_of(_: str, *, config: str, **__: object) -> SimpleNamespace:
+        if config == "qrels":
+            return SimpleNamespace(splits={"train": [tmp_path / "qrels" / "test.tsv"]})
+        return SimpleNamespace(splits={config: [tmp_path / f"{config}.jsonl"]})
+
+    monkeypatch.setattr("embedrun.dataset.judged.hub.files_of", files_of)
+    judged = Judged(part="qrels", path="hf://datasets/some/set")
+    assert list(judged.read("test", Store.find()).texts["left"]) == ["x"]
+    with pytest.raises(DataError, match=r"no dev judgements \(there are: train\)"):
+        judged.read("dev", Store.find())
 
 
 def test_search_in_blocks_is_that_of_a_whole_sort(monkeypatch):

@@ -120,6 +120,17 @@ def run(made: Encoder, folder: Path, which: Scorer) -> dict[str, Scores]:
     return scored(which, made, OPTIONS, kept=Kept(folder, "untrained-test"), model="tiny")
 
 
+def test_predictions_that_are_not_finite_are_left_out_and_do_not_end_the_run(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    broken = encoder()
+    with torch.no_grad():
+        next(broken.parameters()).fill_(math.nan)
+    for made, files in ((encoder(), ["toy_test"]), (broken, [])):
+        kept = Kept(tmp_path / str(len(files)), "untrained-dev")
+        found = scored(scorer(), made, OPTIONS, kept=kept, model="tiny", predictions=True)
+        assert list(found["heldout"].predictions) == files
+
+
 def test_the_second_run_scores_nothing_and_has_the_same_numbers(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     first = run(encoder(), tmp_path / "a", scorer())

@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 
 from embedrun.config import Checker, TrainingConfig
+from embedrun.config.request import Request
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment.plan import plan_dev_tasks
-from embedrun.experiment.scoring import with_dev_keys
+from embedrun.experiment.scoring import WEIGHTED, with_dev_keys
 from embedrun.report.diff import changes
 from embedrun.report.scores import change_lines
+from embedrun.study.tune import TunePlan
 from embedrun.training.loop import Selection
 
 
@@ -22,6 +24,13 @@ def test_a_dev_score_is_known_by_the_name_of_its_task():
     named = with_dev_keys(replace(training, select_floor={"search/mrr@10": -1}))
     assert named.select_by == {"search_dev/ndcg@10": 1, "toy_dev/spearman": 1}
     assert named.select_floor == {"search_dev/mrr@10": -1}
+
+
+def test_a_trial_is_judged_by_the_dev_score_of_that_name():
+    request = Request(command="tune", overrides=())
+    for select_by, metric in (("search/ndcg@10", "search_dev/ndcg@10"), ({"a_dev/x": 1}, WEIGHTED)):
+        config = {"training": {"dev_tasks": {"search": {}}, "select_by": select_by}}
+        assert TunePlan(request, (), (), (), config, ()).metric == metric
 
 
 def test_a_step_below_the_floor_is_never_the_best():

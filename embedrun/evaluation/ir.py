@@ -53,14 +53,12 @@ def _keys(products: Tensor, first: int, many: int) -> Tensor:
     The upper half is the product: the bits of a float32 are ordered as whole numbers are once those of a
     negative one are turned round. The lower half counts documents down, from `first`.
     """
-    products = products + 0.0  # -0.0 is 0.0
     width = min(many + 1, products.shape[1])
     best, places = products.topk(width, dim=1)  # (queries, width) each
     if many < width and (best[:, -1] == best[:, -2]).any():  # topk takes any of those tied with the last
         width = int((products >= best[:, -1:]).sum(dim=1).max())
         best, places = products.topk(width, dim=1)
-    products = best.contiguous()
-    bits = products.view(torch.int32)
+    bits = (best + 0.0).view(torch.int32)  # -0.0 is 0.0
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long()  # (queries, width)
     return (ordered << 32) | ((2**32 - 1) - (first + places))
 

@@ -17,6 +17,7 @@ from embedrun.evaluation.intervals import (
     resamples,
     spearman_draws,
     swapped_mean,
+    swapped_numbers,
     swapped_ranks,
 )
 
@@ -92,6 +93,13 @@ def test_only_rows_that_one_model_alone_gets_right_change_the_mean():
     values, counts = np.unique(drawn, return_counts=True)
     np.testing.assert_array_equal(values, np.array([-3, -1, 1, 3]) / 8)
     np.testing.assert_allclose(counts / 1000, [1, 3, 3, 1], atol=0.2)  # the binomial of three rows
+
+
+def test_a_gain_of_any_size_changes_its_sign_with_its_row():
+    drawn = swapped_numbers(np.array([0.5, 0.25, 0.0]), 4000, 0)
+    values, counts = np.unique(np.round(drawn, 9), return_counts=True)
+    np.testing.assert_allclose(values, np.array([-0.75, -0.25, 0.25, 0.75]) / 3, atol=1e-9)
+    np.testing.assert_allclose(counts / 1000, np.ones(4), atol=0.1)
 
 
 PAIRED_GOLD = np.array([0.0, 1, 2, 3, 4, 5, 2, 3])

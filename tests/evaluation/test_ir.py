@@ -9,8 +9,11 @@ import pytest
 import torch
 
 from embedrun.dataset.judged import Judged
+from embedrun.dataset.mix import with_roles
 from embedrun.errors import DataError
 from embedrun.evaluation.ir import Ir, nearest_documents
+from embedrun.experiment import scoring
+from embedrun.experiment.scoring import Scorer
 from embedrun.store import Store
 
 # Products with the query "x": 3, 2, 2, 1.
@@ -40,8 +43,8 @@ def beir(folder, qrels, *, corpus="abcd", queries="xy"):
 
 
 def rows_of(task):
-    store = Store.find()
-    return {key: Judged(**source.options).read(source.split, store) for key, source in task.sources().items()}
+    sources = task.sources().items()
+    return {key: with_roles(Judged(**source.options), source.split, Store.find()) for key, source in sources}
 
 
 def test_the_scores_by_hand(tmp_path):
@@ -147,17 +150,41 @@ def test_other_judgements_never_stand_in_for_those_of_dev(monkeypatch, tmp_path)
         judged.read("dev", Store.find())
 
 
-def test_search_in_blocks_is_that_of_a_whole_sort(monkeypatch):
+@pytest.mark.parametrize(
+    "many", [9, 100]
+)  # topk gives arbitrary ones of equal products where many are wanted
+def test_search_in_blocks_is_that_of_a_whole_sort(monkeypatch, many):
     from embedrun.evaluation import ir
 
-    monkeypatch.setattr(ir, "_DOCUMENTS", 7)
+    monkeypatch.setattr(ir, "_DOCUMENTS", 700)
     monkeypatch.setattr(ir, "_QUERIES", 3)
     random = np.random.default_rng(1)
     queries, documents = (
-        torch.from_numpy(random.integers(-2, 3, (n, 3)).astype(np.float32)) for n in (10, 50)
+        torch.from_numpy(random.integers(-2, 3, (n, 3)).astype(np.float32)) for n in (10, 2000)
     )
-    rows, products = nearest_documents(queries, documents, 9)
+    queries[:, 0], queries[0, 0] = 0, 1
+    documents[:, 0] = torch.from_numpy(random.permutation(2000).astype(np.float32))  # the first has no ties
+    rows, products = nearest_documents(queries, documents, many)
     whole = (queries @ documents.T).numpy()
-    order = np.argsort(-whole, axis=1, kind="stable")[:, :9]
+    order = np.argsort(-whole, axis=1, kind="stable")[:, :many]
     assert (rows == order).all()
     assert (products == np.take_along_axis(whole, order, axis=1)).all()
+
+
+def test_stored_vectors_of_queries_and_documents_have_one_calibration(monkeypatch, tmp_path):
+    task = Ir(path=beir(tmp_path, [("x0", "a0", 1)]), mrr=[1])
+    encoder = SimpleNamespace(
+        dim=2,
+        scale=lambda vectors: vectors,
+        encode=lambda texts, *, role, **_: encode(texts, role=role).numpy(),
+    )
+    ranges = []
+
+    def compared(vectors, dtype, given):
+        ranges.append(given.tolist())
+        return vectors
+
+    monkeypatch.setattr(scoring, "compared", compared)
+    Scorer({"ir": task}, {"ir": rows_of(task)}, 4096, vectors=("int8",)).score(encoder, "score")
+    assert len(ranges) == 2
+    assert ranges[0] == ranges[1] == [[1.0, 0.0], [3.0, 5.0]]  # of x, a, b, c and d together

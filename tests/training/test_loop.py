@@ -171,6 +171,16 @@ def test_the_best_checkpoint_is_the_one_in_the_encoder_at_the_end(trial):
     assert not torch.equal(one.weights[1], one.weights[2])
 
 
+def test_a_checkpoint_below_a_floor_is_not_taken_though_its_score_is_logged(trial):
+    one = trial(dev=[1.0, 3.0, 2.0])
+    one.selection.floor = {METRIC: 1.0, "other": -math.inf}
+    own = one.parts.dev
+    one.parts.dev = lambda: own() if len(one.weights) == 1 else {"other": 0.0, **own()}
+    one.run()
+    assert one.selection.step == 30
+    assert one.metrics("dev", METRIC) == {10: 1.0, 20: 3.0, 30: 2.0}
+
+
 def test_what_is_logged_when(trial):
     one = trial(dev=[1.0, 2.0, 3.0])
     one.run()

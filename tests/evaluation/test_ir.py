@@ -162,7 +162,7 @@ def test_search_in_blocks_is_that_of_a_whole_sort(monkeypatch, many):
     queries, documents = (
         torch.from_numpy(random.integers(-2, 3, (n, 3)).astype(np.float32)) for n in (10, 2000)
     )
-    queries[:, 0], queries[0, 0] = 0, 1
+    queries[:, 0], queries[0] = 0, torch.tensor([1.0, 0, 0])
     documents[:, 0] = torch.from_numpy(random.permutation(2000).astype(np.float32))  # the first has no ties
     rows, products = nearest_documents(queries, documents, many)
     whole = (queries @ documents.T).numpy()

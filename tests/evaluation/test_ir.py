@@ -151,7 +151,7 @@ def test_other_judgements_never_stand_in_for_those_of_dev(monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "many", [9, 100]
+    "many", [20, 100]
 )  # topk gives arbitrary ones of equal products where many are wanted
 def test_search_in_blocks_is_that_of_a_whole_sort(monkeypatch, many):
     from embedrun.evaluation import ir

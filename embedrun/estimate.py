@@ -277,6 +277,8 @@ def _memory(
         del memory[min(("activations", "gradients"), key=lambda part: memory[part])]
     if training.optimizer == "sam":
         memory["SAM's copy"] = 4 * trained
+    if training.ema is not None:
+        memory["averages"] = 4 * trained
     memory["teachers"] = 4 * teachers  # in float32
     return {name: count for name, count in memory.items() if count}
 

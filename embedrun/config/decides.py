@@ -59,7 +59,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
     former: dict[str, dict[str, Any]] = {
         "backbone": {"layers": None},
         "pooling": {"skip_prompt": None},
-        "training": {"dev": "auto", "select_floor": None},
+        "training": {"dev": "auto", "select_floor": None, "ema": None},
         "loss": {"matryoshka": None, "layers": None},
         "evaluation": {"dims": None, "vectors": None, "near": None},
     }

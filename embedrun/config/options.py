@@ -219,6 +219,12 @@ class TrainingConfig:
     adam_beta2: float = option(0.999, unit="decay of the mean squared gradient", at_least=0, below=1)
     adam_epsilon: float = option(1e-8, unit="added to the denominator", above=0)
     clip: float | None = option(1.0, unit="largest gradient norm; null: no clipping", above=0)
+    ema: float | None = option(
+        None,
+        unit="decay of a moving average of the weights, as 0.999, which is then scored and kept; null: none",
+        above=0,
+        below=1,
+    )
     evaluate_every: int | None = option(125, unit="steps between dev scores; null: at the end", at_least=1)
     evaluations_per_epoch: int | None = option(None, unit="of dev; null: evaluate_every", at_least=1)
     dev: Literal["auto", "stsb", "none"] = option(

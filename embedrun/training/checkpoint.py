@@ -288,9 +288,17 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
     return state
 
 
-def load_weights(checkpoint: Path, model: nn.Module) -> None:
-    """Load a checkpoint's weights into the model; its frozen weights stay."""
-    _copy(*_weights(checkpoint, model))
+def load_weights(checkpoint: Path, model: nn.Module, *, kind: str | None = None) -> None:
+    """Load a checkpoint's weights into the model; its frozen weights stay.
+
+    With `kind`, what the optimizer keeps of a weight under that name stands in its place.
+    """
+    weights, current = _weights(checkpoint, model)
+    kept = {} if kind is None else load_file(checkpoint / OPTIMIZER)
+    _copy(weights, current)
+    for name in current:
+        if (value := kept.get(f"{kind}/{name}")) is not None:
+            _copy({name: value}, {name: current[name]})
 
 
 def _weights(checkpoint: Path, model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

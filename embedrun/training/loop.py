@@ -18,6 +18,7 @@ from embedrun.gpu import Compute
 from embedrun.signals import Deferred
 from embedrun.tracking import Tracker
 from embedrun.training import checkpoint
+from embedrun.training.average import AVERAGE, averaged
 from embedrun.training.feed import Feed, Feeds
 from embedrun.training.order import Schedule
 from embedrun.training.processes import Processes
@@ -213,7 +214,7 @@ def fit(
                     _score_and_save(parts, training, done, stop, due=due, stopping=stopping)
     if parts.processes.rank == 0:
         path = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
-        checkpoint.load_weights(path, parts.stepper.trained)
+        checkpoint.load_weights(path, parts.stepper.trained, kind=AVERAGE if training.ema else None)
     parts.stepper.trained.eval()
     return _done(parts, meter, step, before)
 
@@ -272,7 +273,7 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
     if parts.processes.rank == 0:
         parts.heartbeat(step=step)
         try:
-            with stop.at_once():
+            with stop.at_once(), averaged(parts.stepper.optimizer):
                 scores, tests = parts.dev(), parts.test()
         except KeyboardInterrupt:
             finished = False

@@ -17,6 +17,7 @@ from embedrun.errors import NON_FINITE, ConfigError, RunFailed, is_out_of_memory
 from embedrun.files import Plain
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
+from embedrun.training.average import average
 from embedrun.training.feed import Teachers
 from embedrun.training.gradient import Gradient, Parts, rows_of, seeded
 from embedrun.training.processes import Processes
@@ -275,6 +276,8 @@ class Stepper:
             if self._config.clip is not None:
                 nn.utils.clip_grads_with_norm_(self._weights, self._config.clip, torch.as_tensor(norm))
             self.optimizer.step()
+            if self._config.ema is not None:
+                average(self.optimizer, step, self._config.ema)
         self.scaler.update()
         self._gradient.begin()
         return {**values, "skipped": float(self._check.skipped)} if self.scaler.is_enabled() else values

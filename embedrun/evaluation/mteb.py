@@ -348,14 +348,13 @@ class OneTask:
         notes = {"category": choice.category, "metric": choice.metric, "mteb": version("mteb")}
         with isolated():
             try:
-                score, more = self._run(encode)
+                score, more, files = self._run(encode)
             except NonFiniteError as fault:
-                score, more = math.nan, {"undefined": str(fault)}
-        return Scores(
-            {choice.key: 100 * score}, choice.key, notes={"tasks": {choice.name: {**notes, **more}}}
-        )
+                score, more, files = math.nan, {"undefined": str(fault)}, {}
+        notes = {"tasks": {choice.name: {**notes, **more}}}
+        return Scores({choice.key: 100 * score}, choice.key, notes=notes, files=files)
 
-    def _run(self, encode: Encode) -> tuple[float, Plain]:
+    def _run(self, encode: Encode) -> tuple[float, Plain, dict[str, Plain]]:
         results, notes = [], {}
         for choice in self._scored:
             adapter = EncodeAdapter(encode, self._prompts, [self.choice.name] if self.choice.parts else [])
@@ -374,9 +373,63 @@ class OneTask:
                 task.unload_data()
             results += result.task_results
             notes[choice.name] = {**data, "prompts": adapter.used, "metrics": _metrics(results[-1].scores)}
+        files = {result.task_name: _plain(result.to_dict()) for result in results}
         if not self.choice.parts:
-            return float(results[0].get_score()), notes[self.choice.name]
-        return float(self.choice.task().combine_task_results(results).get_score()), {"parts": notes}
+            return float(results[0].get_score()), notes[self.choice.name], files
+        whole = self.choice.task().combine_task_results(results)
+        files[self.choice.name] = _plain(whole.to_dict())
+        return float(whole.get_score()), {"parts": notes}, files
+
+
+def _plain(data: Any) -> Any:
+    """The same as JSON has it, null for a number that is not finite."""
+    if isinstance(data, Mapping):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return [_plain(value) for value in data]
+    if isinstance(data, numbers.Real) and not isinstance(data, (bool, int)):
+        return float(data) if math.isfinite(data) else None
+    return data if data is None or isinstance(data, (bool, int)) else str(data)
+
+
+def model_meta(**known: object) -> Plain:
+    """What `model_meta.json` says of a model, by the names of mteb's ModelMeta; null where not known."""
+    from mteb.models import ModelMeta
+    from mteb.models.model_meta import ScoringFunction
+
+    always = {"framework": ["PyTorch", "Sentence Transformers"], "similarity_fn_name": ScoringFunction.COSINE}
+    data = ModelMeta.create_empty({**always, **known}).to_dict()
+    if data["training_datasets"] is not None:
+        data["training_datasets"] = sorted(data["training_datasets"])
+    return _plain(data)
+
+
+def stored(names: Sequence[str], choices: Sequence[Choice]) -> dict[str, dict[str, float]]:
+    """Scores × 100 of other models from mteb's own store of results, by model and result key.
+
+    That is `~/.cache/mteb`, or `MTEB_CACHE`. A ValueError names the models of which it has nothing.
+    """
+    with isolated():
+        cache = package().ResultCache()
+        tasks = [choice.name for choice in choices]
+        every = cache.load_results(list(names), tasks, require_model_meta=False).model_results
+    found: dict[str, dict[str, float]] = {name: {} for name in names}
+    for result, scored in ((one.task_results, found[one.model_name]) for one in every):
+        for choice in choices:
+            for one in (one for one in result if one.task_name == choice.name):
+                values = [
+                    subset["main_score"]
+                    for split in choice.splits
+                    for subset in one.scores.get(split, ())
+                    if subset["hf_subset"] in choice.subsets
+                ]
+                scored |= {choice.key: 100 * math.fsum(values) / len(values)} if values else {}
+    if lacking := [name for name in names if not found[name]]:
+        raise ValueError(
+            f"Mteb: compare: no stored result of {', '.join(lacking)} for these tasks in "
+            f"{cache.default_cache_path}; 'import mteb; mteb.ResultCache().download_from_remote()' gets all"
+        )
+    return found
 
 
 def _metrics(scores: Mapping[str, Sequence[Plain]]) -> dict[str, dict[str, dict[str, float | None]]]:
@@ -435,6 +488,9 @@ class Mteb:
             `{text}` is a template, any other is put before the text.
         splits: of `tasks`; null for `test` where a task has it, else all that mteb scores.
         languages: of `tasks`, ISO 639-3 (`eng`); null for all that a task has.
+        compare: names of models on the hub, whose stored results are shown beside these.
+        publish_as: `ORG/NAME` or `ORG/NAME@COMMIT`, how mteb's result files call the model; null for the name
+            of the run.
     """
 
     def __init__(
@@ -446,6 +502,8 @@ class Mteb:
         prompts: dict[str, str] | None = None,
         splits: list[str] | None = None,
         languages: list[str] | None = None,
+        compare: list[str] | None = None,
+        publish_as: str | None = None,
     ) -> None:
         if bool(tasks) == bool(benchmark):
             raise ValueError(
@@ -460,7 +518,8 @@ class Mteb:
             self.benchmark, self._choices = by_benchmark(benchmark)
         else:
             self._choices = by_name(tasks or [], splits, languages)
-        self.prompts = dict(prompts or {})
+        self.prompts, self.publish_as = dict(prompts or {}), publish_as
+        self._others = stored(compare, self._choices) if compare else {}
         _check_prompts(self.prompts, self._choices)
 
     def sources(self) -> dict[str, Source]:
@@ -493,7 +552,10 @@ class Mteb:
             of_task = {name: scored.scores[scored.main] for name, scored in parts.items()}
             scores = averages(of_task, {choice.name: choice.category for choice in self._choices})
         main = "mteb/avg/score" if scores else self._choices[0].key
-        return Scores(scores, main, notes={"benchmark": self.benchmark, "prompts": self.prompts})
+        notes: Plain = {"benchmark": self.benchmark, "prompts": self.prompts}
+        if self._others:
+            notes["compare"] = self._others
+        return Scores(scores, main, notes=notes)
 
 
 def _check_prompts(prompts: Mapping[str, str], choices: Sequence[Choice]) -> None:

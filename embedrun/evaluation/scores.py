@@ -56,6 +56,7 @@ class Scores:
         intervals: by key of a score, the ends of its 95 % interval.
         shown: keys that the printed table shows; empty for all.
         notes: what else decides the scores and is no option, for `results.json`; plain data.
+        files: plain data by the name of a JSON file, as a package that scores wants it.
     """
 
     scores: dict[str, float]
@@ -64,6 +65,7 @@ class Scores:
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
     notes: Plain = field(default_factory=dict)
+    files: dict[str, Plain] = field(default_factory=dict)
 
 
 SUFFIX = "_clean"  # of the keys: sts/sts12/spearman_clean beside sts/sts12/spearman
@@ -156,6 +158,7 @@ def joined(parts: Mapping[str, Scores], total: Scores) -> Scores:
         intervals={key: ends for piece in every for key, ends in piece.intervals.items()},
         shown=_shown(every),
         notes=notes,
+        files={name: data for piece in every for name, data in piece.files.items()},
     )
 
 

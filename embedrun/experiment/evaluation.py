@@ -14,7 +14,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import flatten, spread
 from embedrun.evaluation.scores import CUT, Scores, Task
-from embedrun.experiment import data, near, notices, scoring
+from embedrun.experiment import data, leaderboard, near, notices, scoring
 from embedrun.experiment.contamination import Contamination, tell
 from embedrun.experiment.outcome import open_run_directory
 from embedrun.experiment.plan import plan_evaluate
@@ -94,6 +94,7 @@ def run(
         scored = scorer.score(encoder, "score", kept=Kept(folder))
         main = scoring.main_score(scored, {})
         draw(scored, plan.tasks, encoder, folder / "plots", plan.config.plots.format)
+        leaderboard.write(folder, plan.tasks, scored, encoder)
         directory_of_run.results(
             {
                 "main": main,

@@ -69,6 +69,7 @@ class Kept:
             "intervals": {key: ends for key, ends in scores.intervals.items() if _finite(ends)},
             "shown": scores.shown,
             "notes": scores.notes,
+            "files": scores.files,
             "predictions": list(scores.predictions),
         }
         write_atomically(path, to_json(data))
@@ -95,6 +96,7 @@ class Kept:
             intervals={key: (float(low), float(high)) for key, (low, high) in data["intervals"].items()},
             shown=tuple(data["shown"]),
             notes=data["notes"],
+            files=data["files"],
         )
 
 
@@ -481,12 +483,24 @@ def report(
         say("no score is defined" if scored else "nothing was scored: there are no dev or test rows")
         return
     shown = {key: value for task in scored.values() for key, value in _shown(task).items() if key in every}
-    text = "\n".join(filter(None, [table(shown, baseline, finite_intervals(scored), pooling), units(shown)]))
+    parts = [table(shown, baseline, finite_intervals(scored), pooling), units(shown), beside_others(scored)]
+    text = "\n".join(filter(None, parts))
     print(f"{text}\n", flush=True)
     for line in text.splitlines():
         _log.info("%s", line)
     if more := len(every) - len(shown):
         say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
+
+
+def beside_others(scored: Mapping[str, Scores]) -> str:
+    """A table of the scores beside those of other models that mteb has stored; empty where none was asked."""
+    others = {
+        model: scores for task in scored.values() for model, scores in task.notes.get("compare", {}).items()
+    }
+    found = {key: value for task in scored.values() for key, value in task.scores.items()}
+    keys = [key for key in found if any(key in scores for scores in others.values())]
+    rows = [[key, *(score_text(key, of.get(key)) for of in (found, *others.values()))] for key in keys]
+    return aligned([["score", "this model", *others], *rows], right=range(1, len(others) + 2)) if rows else ""
 
 
 def _shown(task: Scores) -> dict[str, float]:

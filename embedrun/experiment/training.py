@@ -18,7 +18,7 @@ from embedrun.console import say_and_log, score_text
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
-from embedrun.experiment import baseline, contamination, data, evaluation, near, notices, scoring
+from embedrun.experiment import baseline, contamination, data, evaluation, leaderboard, near, notices, scoring
 from embedrun.experiment.amounts import Energy, used
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.card import made_of
@@ -423,6 +423,7 @@ class Session:
         for path in plot.paths(folder / "plots" / "curves", plan.config.plots.format):
             plot.curves(metrics, self._metric, path)
         evaluation.draw(scored, plan.tasks, encoder, folder / "plots", plan.config.plots.format)
+        leaderboard.write(folder, plan.tasks, scored, encoder)
         before = {key: untrained[key] for key in scores if key in untrained}
         notes = {
             "precision": plan.config.evaluation.precision,

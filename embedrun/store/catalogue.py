@@ -71,11 +71,12 @@ def _among(value: object, *, accepted: Sequence[str]) -> object:
 
 @dataclass(frozen=True)
 class DataSet:
-    """One data set: what it is, its licence, and its files by their names in the store."""
+    """One data set: what it is, its licence, its files by their names, and mteb's tasks of it."""
 
     about: str
     licence: str
     files: dict[str, StoreFile]
+    mteb: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

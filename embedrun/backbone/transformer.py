@@ -217,8 +217,8 @@ _OVERHEAD = {"cpu": 32, "cuda": 6000}
 _ONE_PASS = 2**40  # without padding no grouping of texts saves anything
 # Tokens of a pass beyond which a CPU gains nothing: the activations no longer fit into its caches.
 _ENOUGH = {"cpu": 2048}
-# What one more view of texts side by side costs in an unpadded pass, in squares of tokens; likewise.
-_ATTENTION_OVERHEAD = {"cpu": 400, "cuda": 1_000_000}
+# What one more view of texts side by side costs in an unpadded pass on a CPU, in squares of tokens; likewise.
+_ATTENTION_OVERHEAD = 400
 # Tokens that an unpadded pass of training must save, each further pass counted as 32, to be no slower.
 # Measured with all-MiniLM-L6-v2 in float32: 32 of 1024 gain nothing, 44 of 152 an eighth, 49 of 1004 a 20th.
 _WORTH_UNPADDING = 32
@@ -433,8 +433,8 @@ class Backbone(nn.Module):
     ) -> tuple[Sequence[Tensor], Tensor]:
         mask = sent(torch.from_numpy(real.astype(np.int64)), self.device)  # (group, width)
         if flat:
-            overhead = _ATTENTION_OVERHEAD.get(self.device.type, _ATTENTION_OVERHEAD["cuda"])
-            side_by_side = groups(real.sum(axis=1), overhead=overhead, power=2)
+            on_cpu = self.device.type == "cpu"
+            side_by_side = groups(real.sum(axis=1), overhead=_ATTENTION_OVERHEAD, power=2) if on_cpu else []
             return (last_layer(self.model, padded, real, side_by_side),), mask  # (group, width, dim)
         ids = sent(torch.from_numpy(padded), self.device)  # (group, width)
         seen = None if real.all() else mask

@@ -1,7 +1,8 @@
 """Passes whose texts lie one behind the other, without padding.
 
-Linear layers, norms and dropout then act on real tokens only. Attention alone needs texts side by side: it
-gathers them into padded views of texts of similar length, and puts what it computes back in its place.
+Linear layers, norms and dropout then act on real tokens only. On CUDA so does attention, by the flash kernel
+that torch brings. On a processor it needs texts side by side: it gathers them into padded views of texts of
+similar length, and puts what it computes back in its place.
 """
 
 import math
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from embedrun.backbone.dropout import kept
 from embedrun.batch import sent
@@ -28,10 +28,20 @@ Window = tuple[int, int]  # how many tokens before and behind it one sees, -1: a
 
 
 def usable(model: Any) -> bool:
-    """Whether the next pass of a model with sdpa on CUDA is without padding: in 16 bits alone."""
+    """Whether the next pass of a model with sdpa on CUDA is without padding: where there is a flash kernel.
+
+    That is in 16 bits, on Ampere and later devices, for heads of a multiple of 8 numbers, up to 256.
+    """
     weight = model.get_input_embeddings().weight
+    if not weight.is_cuda or torch.are_deterministic_algorithms_enabled() or not _is_usual(model):
+        return False
     half = _computed_in(weight) in (torch.bfloat16, torch.float16)
-    return weight.is_cuda and half and not torch.are_deterministic_algorithms_enabled() and _is_usual(model)
+    width = getattr(model.config, "head_dim", None) or (
+        model.config.hidden_size // model.config.num_attention_heads
+    )
+    return (
+        half and width % 8 == 0 and width <= 256 and torch.cuda.get_device_capability(weight.device) >= (8, 0)
+    )
 
 
 def trainable(model: "PreTrainedModel") -> bool:
@@ -58,7 +68,7 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[n
         model: must be `usable` now, or `trainable`.
         ids: token ids, padded on the right, ``(texts, width)``.
         real: which of them are no padding, bool, ``(texts, width)``; at least one a text.
-        groups: the texts that attention computes side by side, ``(group,)`` each.
+        groups: the texts that attention computes side by side on a processor, ``(group,)`` each.
     """
     from transformers import AttentionInterface
 
@@ -78,7 +88,7 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[n
         )
     finally:
         model.set_attn_implementation("sdpa")
-    flat = output.last_hidden_state[0]  # (tokens, dim)
+    flat = output.last_hidden_state.squeeze(0)  # (tokens, dim)
     empty = flat.new_zeros(real.size, flat.shape[1])  # (texts * width, dim)
     return empty.index_copy(0, there(np.flatnonzero(real)), flat).view(*real.shape, -1)
 
@@ -113,7 +123,9 @@ def _attend(
     heads = query.shape[1]
     if key.shape[1] != heads:
         key, value = (part.repeat_interleave(heads // part.shape[1], dim=1) for part in (key, value))
-    query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))  # (tokens, heads, dim) each
+    query, key, value = (
+        part.squeeze(0).transpose(0, 1) for part in (query, key, value)
+    )  # (tokens, heads, dim) each
     left = -1 if sliding_window is None else sliding_window - 1
     window = (left, 0 if module.is_causal else left)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -144,6 +156,11 @@ class Layout:
     heads: int
     device: torch.device
     _seen: dict[Window, list[Tensor | None]] = field(default_factory=dict)
+
+    @cached_property
+    def ends(self) -> Tensor:
+        """Where each text begins, and where the last ends, int32, ``(texts + 1,)``."""
+        return sent(torch.from_numpy(np.cumsum([0, *self.lengths]).astype(np.int32)), self.device)
 
     @cached_property
     def real(self) -> list[Tensor]:
@@ -208,32 +225,49 @@ def attend(
     """Attention of each text to itself, of and to ``(tokens, heads, dim)``.
 
     What torch's `scaled_dot_product_attention` computes of each text; on a processor in float32, or float64
-    where that is given. There and inside :class:`~embedrun.backbone.dropout.SeededDropout`, `dropout` drops
-    what a padded pass does.
+    where that is given. There `dropout` drops what a padded pass does.
     """
-    cuda = query.device.type == "cuda"
-    # Rotated queries and keys are in float32, also under autocast.
-    kind = _computed_in(query) if cuda else torch.promote_types(query.dtype, torch.float32)
+    if query.device.type == "cuda":
+        return _flash(query, key, value, layout, scale=scale, window=window, dropout=dropout)
+    kind = torch.promote_types(query.dtype, torch.float32)
     source, back = layout.rows
     sides = [
         layout.views(part.reshape(-1, part.shape[-1]).to(kind).index_select(0, source))
         for part in (query, key, value)
     ]  # (group, heads, width, dim) of each view
     views = zip(*sides, layout.seen(window), strict=True)
-    if cuda:
+    factors = layout.dropped(dropout, kind) if dropout > 0 else [None] * len(layout.groups)
+    with torch.autocast("cpu", enabled=False):
         mixed = [
-            functional.scaled_dot_product_attention(q, k, v, seen, dropout, scale=scale)
-            for q, k, v, seen in views
+            _mixed(q * scale, k, v, seen, factor)
+            for (q, k, v, seen), factor in zip(views, factors, strict=True)
         ]
-    else:
-        factors = layout.dropped(dropout, kind) if dropout > 0 else [None] * len(layout.groups)
-        with torch.autocast("cpu", enabled=False):
-            mixed = [
-                _mixed(q * scale, k, v, seen, factor)
-                for (q, k, v, seen), factor in zip(views, factors, strict=True)
-            ]
     rows = torch.cat([part.flatten(0, 2) for part in mixed]).index_select(0, back)
     return rows.view(query.shape).to(value.dtype)  # (tokens, heads, dim)
+
+
+def _flash(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, *, scale: float, window: Window, dropout: float
+) -> Tensor:
+    # Rotated queries and keys are in float32, also under autocast. torch's public `varlen_attn`, of the same
+    # kernel, has no dropout.
+    kind, ends, longest = _computed_in(query), layout.ends, int(layout.lengths.max())
+    found, *_ = torch.ops.aten._flash_attention_forward(
+        query.to(kind),
+        key.to(kind),
+        value.to(kind),
+        ends,
+        ends,
+        longest,
+        longest,
+        dropout,
+        window == (-1, 0),  # causal
+        False,
+        scale=scale,
+        window_size_left=window[0],
+        window_size_right=window[1],
+    )
+    return found.to(value.dtype)  # (tokens, heads, dim)
 
 
 def _mixed(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None, factor: Tensor | None) -> Tensor:

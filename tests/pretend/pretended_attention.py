@@ -11,6 +11,7 @@ The mask of dropout follows a seed that the forward pass hands to the backward p
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -242,12 +243,55 @@ def _efficient_backward(device: Any, call: SimpleNamespace) -> tuple:
     return *_fused_backward(device, call), torch.empty(0)
 
 
+def _texts(call: SimpleNamespace) -> list[SimpleNamespace]:
+    """The parts of a call over texts one behind the other, each as ``(heads, tokens, dim)`` of its text."""
+    ends = call.cum_seq_q.tolist()
+    assert call.cum_seq_q.dtype == torch.int32
+    assert ends[-1] == len(call.query)
+    assert call.max_q == max(end - start for start, end in pairwise(ends))
+    left, right = call.window_size_left, call.window_size_right
+    parts = []
+    for start, end in pairwise(ends):
+        far = torch.arange(end - start)[None] - torch.arange(end - start)[:, None]  # (queries, keys)
+        unseen = (far > right if right >= 0 else False) | (
+            far < -left if left >= 0 else torch.zeros_like(far).bool()
+        )
+        bias = torch.zeros(far.shape).masked_fill_(unseen, -math.inf)
+        sides = {side: getattr(call, side)[start:end].transpose(0, 1) for side in ("query", "key", "value")}
+        parts.append(SimpleNamespace(**{**vars(call), **sides, "bias": bias, "is_causal": False}))
+    return parts
+
+
+def _flash_texts(device: Any, call: SimpleNamespace) -> tuple:
+    seed = _seed(device, call)
+    found = [
+        _forward(part.query, part.key, part.value, part.bias, part, int(seed) + place).transpose(0, 1)
+        for place, part in enumerate(_texts(call))
+    ]
+    none = torch.empty(0)
+    return torch.cat(found), torch.zeros(call.query.shape[1], len(call.query)), seed, none.long(), none
+
+
+def _flash_texts_backward(_: Any, call: SimpleNamespace) -> tuple[Tensor, ...]:
+    starts = call.cum_seq_q.tolist()
+    found = [
+        _backward(
+            call.grad_out[start:end].transpose(0, 1),
+            part.query, part.key, part.value, part.bias, part, int(call.rng_state) + place,
+        )
+        for place, (part, (start, end)) in enumerate(zip(_texts(call), pairwise(starts), strict=True))
+    ]  # fmt: skip
+    return tuple(torch.cat([part.transpose(0, 1) for part in side]) for side in zip(*found, strict=True))
+
+
 # Results by operator; as shapes alone torch itself has them.
 VALUES: dict[str, Callable[[Any, SimpleNamespace], tuple]] = {
     "_scaled_dot_product_cudnn_attention": _flash,
     "_scaled_dot_product_cudnn_attention_backward": _fused_backward,
     "_scaled_dot_product_efficient_attention": _efficient,
     "_scaled_dot_product_efficient_attention_backward": _efficient_backward,
+    "_flash_attention_backward": _flash_texts_backward,
+    "_flash_attention_forward": _flash_texts,
     "_scaled_dot_product_flash_attention": _flash,
     "_scaled_dot_product_flash_attention_backward": _fused_backward,
 }

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 
-from embedrun import console
+from embedrun import console, devices
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.declared import Declared
@@ -223,7 +223,31 @@ def price(
         lines.append(["", f"at most {worst}, if all have {most}, as the longest looked at"])
     if unknown:
         lines.append(["", f"without that of {', '.join(unknown)}, whose size is not known here"])
+    if config.gpu.device == "cuda" or (config.gpu.device == "auto" and torch.cuda.is_available()):
+        held = sum(memory(usual).values())
+        lines += _on_devices(config, shape, size, rows * len(passes), usual, held, batch)
     return lines
+
+
+def _on_devices(
+    config: TrainConfig, shape: Shape, size: Size, texts: int, length: float, memory: int, batch: int
+) -> list[list[str]]:
+    """Table rows of memory and time of 1,000 steps on CUDA devices, here or not."""
+    kind, (_, trained) = precision(config.gpu), _parameters(config, shape, size)
+    parts = -(-rows_per_process(config, batch) // at_a_time(config, batch)) * config.training.accumulate
+    one = flops(config, size, shape, 1, batch=batch) / ((4 if shape.adapter else 6) * computed_weights(size))
+    found = devices.lines(
+        shape.config,
+        texts=texts,
+        length=length,
+        precision=kind,
+        trained=trained,
+        frozen=shape.adapter is not None,
+        memory=memory,
+        times=one * parts,
+    )
+    label = f"1,000 steps, {'a device, ' if processes_of(config) > 1 else ''}counted"
+    return [[label if place == 0 else "", line] for place, line in enumerate(found)]
 
 
 def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int]:
@@ -301,7 +325,7 @@ def _unpadded(config: TrainConfig, shape: Shape) -> bool:
         and config.backbone.attention == "sdpa"
         and config.pooling.name not in (FIRST_LAST, *LEGACY)
         and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
-        and not seeded(training, processes=processes_of(config))
+        and not seeded(training)
         and shape.config.get("model_type") in FAMILIES
     )
 

@@ -21,7 +21,7 @@ FLOORS = (
     ("launch", "estimate"),
     ("curation",),
     ("experiment",),
-    ("training", "report", "serving"),
+    ("training", "report", "serving", "devices"),
     ("table", "encoder", "card", "reference"),
     ("backbone", "dataset", "loss", "export"),
     ("evaluation", "pooling", "gpu", "runs", "store", "tracking", "prompts", "family"),

@@ -99,6 +99,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
         ["experiment", config.name],
         ["backbone", _backbone(config.backbone)],
         *price(config, passes, shape, size, batch=batch.usual, tokens=batch.tokens),
+        *_printed(overrides, filter(None, [request.config_dir])),
         ["pooling", taken(config.pooling, shape and shape.declared)],
         *_loss_rows(plan, batch, counted),
         *_data_rows(plan, batch, data.divided),
@@ -188,9 +189,16 @@ def _step_rows(config: TrainConfig, batch: "Batches") -> list[list[str]]:
     ]
 
 
+def _printed(overrides: Sequence[str], folders: Iterable[Path]) -> Iterator[list[str]]:
+    """What the paper says that the chosen experiment itself takes."""
+    chosen = presets.chosen(overrides, "experiment")
+    for name, texts in presets.remarks(chosen, list(folders), mark="printed").items():
+        yield from (["", f"printed: {clean(text)}"] for text in texts if name in chosen)
+
+
 def _left_open(overrides: Sequence[str], folders: Iterable[Path]) -> Iterator[str]:
     """What papers leave open and the experiments chose, the first of which builds on the others."""
-    chosen = presets.left_open(presets.chosen(overrides, "experiment"), list(folders))
+    chosen = presets.remarks(presets.chosen(overrides, "experiment"), list(folders))
     for place, (name, choices) in enumerate(chosen.items()):
         yield ""
         yield f"left open by the paper, and chosen in {name}{', which it builds on' if place else ''}:"

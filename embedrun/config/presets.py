@@ -84,23 +84,24 @@ def merged(first: Plain, second: Plain | None) -> Plain:
     return options
 
 
-# A comment below one, indented by two more blanks, continues it.
-_OPEN = re.compile(r"^# open: (.*(?:\n#   .*)*)", re.MULTILINE)
+def remarks(
+    experiments: Sequence[str], folders: Sequence[Path] = (), *, mark: str = "open"
+) -> dict[str, list[str]]:
+    """The comments that begin with a mark, of experiments and those that they build on.
 
-
-def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> dict[str, list[str]]:
-    """What the experiments, and those that they build on, chose where the paper leaves a choice open.
-
-    The texts of each, by its name; one without such a choice is left out. `experiments` are names, as
+    `open`: what they chose where the paper leaves a choice open; `printed`: what the paper says that a run
+    takes. The texts of each, by its name; one without such a comment is left out. `experiments` are names, as
     `+experiment=` has them; `folders` are preset folders that are searched after ours.
     """
+    # A comment below one, indented by two more blanks, continues it.
+    marked = re.compile(rf"^# {mark}: (.*(?:\n#   .*)*)", re.MULTILINE)
     texts: dict[str, list[str]] = {}
     waiting = [f"experiment/{name}" for name in experiments]
     for name in waiting:  # it grows
         root = next((root for root in [folder(), *folders] if (root / f"{name}.yaml").is_file()), None)
         if root is None:
             continue
-        if choices := _OPEN.findall((root / f"{name}.yaml").read_text(encoding="utf-8")):
+        if choices := marked.findall((root / f"{name}.yaml").read_text(encoding="utf-8")):
             texts[name.removeprefix("experiment/")] = [
                 " ".join(choice.replace("\n#", " ").split()) for choice in choices
             ]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from embedrun.config import presets
-from embedrun.config.presets import left_open
+from embedrun.config.presets import remarks
 
 
 def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch):
@@ -54,7 +54,7 @@ def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in(tmp_path: P
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "x.yaml").write_text(HEAD)
     choices = ["lr 5e-5: the released command, which has it twice", "no decay"]
-    assert left_open(["x"], [tmp_path]) == {"x": choices}
+    assert remarks(["x"], [tmp_path]) == {"x": choices}
 
 
 def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(tmp_path: Path):
@@ -63,13 +63,13 @@ def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(t
     (folder / "a.yaml").write_text("# open: lr 1.\ndefaults: [b, c, override /loss: angle, _self_]\n")
     (folder / "b.yaml").write_text("# open: lr 2.\ndefaults: [c]\n")
     (folder / "c.yaml").write_text("# open: lr 3.\nname: c\n")
-    found = left_open(["a", "nowhere"], [tmp_path])
+    found = remarks(["a", "nowhere"], [tmp_path])
     assert list(found) == ["a", "b", "c"]
     assert found["b"] == ["lr 2."]
 
 
 def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open():
     for name in set(EXPERIMENTS) - CLOSED:
-        found = left_open([name])
+        found = remarks([name])
         assert found, name
         assert all(choice for choices in found.values() for choice in choices), name

@@ -201,7 +201,8 @@ class TrainingConfig:
         None, unit="rows encoded at a time: less memory, same gradient; null: all", at_least=1, decides="how"
     )
     seeded_dropout: bool | None = option(
-        None, unit="a dropout seed a text; null: if micro_batch_size or several processes need it"
+        None,
+        unit="a dropout seed a text, the same on any number of processes; null: if micro_batch_size needs it",
     )
     gradient_checkpointing: bool = option(False, unit="less memory, about 1.3 x the time", decides="how")
     optimizer: Literal["adamw", "sam"] = option(

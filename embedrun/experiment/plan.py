@@ -219,8 +219,7 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
     checker.problems += processes.options_problems(config.gpu, training)
     checker.problems += step.problems(training, config.gpu.precision)
     if config.gpu.compile:
-        together = config.gpu.processes * config.gpu.nodes
-        checker.problems += gradient.problems(training, config.backbone.adapter, processes=together)
+        checker.problems += gradient.problems(training, config.backbone.adapter)
     checker.problems += tracking.problems(config.tracking)
 
 

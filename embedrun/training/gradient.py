@@ -43,13 +43,13 @@ def compiled(model: nn.Module) -> Callable[..., object]:
     return explained
 
 
-def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, processes: int) -> list[str]:
+def problems(training: TrainingConfig, adapter: AdapterConfig | None) -> list[str]:
     """Why the backbone cannot be compiled."""
     reasons = []
-    if seeded(training, processes=processes):
+    if seeded(training):
         reasons.append(
-            "gpu.compile: dropout by a seed of each text, which training.micro_batch_size, "
-            "training.seeded_dropout and several processes ask for, cannot be compiled; leave it false"
+            "gpu.compile: dropout by a seed of each text, which training.micro_batch_size and "
+            "training.seeded_dropout ask for, cannot be compiled; leave it false"
         )
     if training.gradient_checkpointing:
         reasons.append("gpu.compile: does not go with training.gradient_checkpointing; leave it false")
@@ -106,10 +106,10 @@ class Parts:
         say(f"warning: {warning}")
 
 
-def seeded(training: TrainingConfig, *, processes: int) -> bool:
-    """Whether dropout follows seeds: parts of a batch, wherever they are, must drop what the whole does."""
+def seeded(training: TrainingConfig) -> bool:
+    """Whether dropout follows seeds: a part of a batch that is encoded twice must drop the same twice."""
     if training.seeded_dropout is None:
-        return training.micro_batch_size is not None or processes > 1
+        return training.micro_batch_size is not None
     return training.seeded_dropout
 
 

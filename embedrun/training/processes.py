@@ -38,8 +38,6 @@ def options_problems(gpu: GpuConfig, training: TrainingConfig) -> list[str]:
             f"training.batch_size: {training.batch_size} rows for {size} processes leave one without any; "
             "raise it, or lower gpu.processes"
         )
-    if size > 1 and training.seeded_dropout is False:
-        faults.append("training.seeded_dropout: several processes need it; leave it null")
     return faults
 
 

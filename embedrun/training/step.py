@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -181,6 +182,11 @@ def problems(training: TrainingConfig, precision: str) -> list[str]:
     return []
 
 
+def seed_of(*numbers: int) -> int:
+    """A seed of a generator from several numbers, none below 0; 64 bits."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
 class Stepper:
     """Takes optimizer steps.
 
@@ -211,13 +217,14 @@ class Stepper:
         self._encoder, self._compute, self._config = encoder, compute, config
         self._teachers, self._taught = teachers, tuple(taught)
         self._processes = processes or Processes()
-        self.parts = Parts(config.micro_batch_size, seeded(config, processes=self._processes.size))
+        self.parts = Parts(config.micro_batch_size, seeded(config))
         self._refuse()
         self.trained = nn.ModuleDict({"encoder": encoder, "mix": mix})
         self.optimizer = build([self.trained], config)
         self.scaler = compute.scaler()
         self._weights = [weight for weight in self.trained.parameters() if weight.requires_grad]
         self._gradient = Gradient(encoder, mix, compute, self.parts, self._processes)
+        self._seed = torch.initial_seed()  # of the run, on every process
         self._check = Check(compute.most_skipped if self.scaler.is_enabled() else None)
         if config.gradient_checkpointing:
             pretrained.enable(encoder.backbone.model)
@@ -264,6 +271,9 @@ class Stepper:
             the gradient at the weights, and `sam/loss_nearby` and `sam/gradient_norm_nearby` of the one that
             is taken. Tensors stay on the device; to read one is to wait.
         """
+        if self._processes.size > 1 and not self.parts.seeded:
+            # Each process drops its own, as a function of the step, so that a resumed run does so again.
+            torch.manual_seed(seed_of(self._seed, step, self._processes.rank))
         rate = learning_rate(step, steps, self._config)
         for group in self.optimizer.param_groups:
             group["lr"] = rate

@@ -21,9 +21,9 @@ def test_one_process_needs_nothing():
 
 
 def test_what_several_processes_cannot_train_is_refused_together():
-    training = TrainingConfig(batch_size=5, seeded_dropout=False)
+    training = TrainingConfig(batch_size=5)
     problems = processes.options_problems(GpuConfig(processes=3, nodes=2), training)
-    options = ["gpu.rendezvous", "training.batch_size", "training.seeded_dropout"]
+    options = ["gpu.rendezvous", "training.batch_size"]
     assert [problem.partition(":")[0] for problem in problems] == options
 
 

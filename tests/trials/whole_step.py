@@ -203,7 +203,10 @@ def join(rank: int, size: int, meeting: str, folder: str) -> None:
     """The gradient of every mix on one of several processes, into a file of its own."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
-    # In parts, and whole: there the number of processes alone asks for seeded dropout.
-    found = {mix: Trial(mix, 2 if place % 2 else None).step() for place, mix in enumerate(mixes_of(size))}
+    # In parts, and whole.
+    found = {
+        mix: Trial(mix, 2 if place % 2 else None, seeded_dropout=True).step()
+        for place, mix in enumerate(mixes_of(size))
+    }
     torch.save(found, Path(folder) / f"{rank}.pt")
     torch.distributed.destroy_process_group()

@@ -36,6 +36,7 @@ EXTRAS = {
     "tensorboard": "tracking=tensorboard",
     "sweep": "hydra/launcher=joblib",
     "slurm": "hydra/launcher=submitit_local and submitit_slurm",
+    "ray": "hydra/launcher=ray",
     "hpo": "embedrun tune",
     "onnx": "embedrun export --onnx",
     "generate": "embedrun generate with an OpenAI-compatible endpoint",

@@ -24,6 +24,7 @@ LAUNCHERS = {
     "joblib": ("hydra_plugins.hydra_joblib_launcher", "sweep"),
     "submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
     "submitit_slurm": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+    "ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
 PLUGINS: Mapping[str, Collection[str]] = {"launcher": LAUNCHERS, "sweeper": ("basic",)}  # that Hydra builds
 # Environment variables that a configuration may read; secrets are not among them.

@@ -53,7 +53,7 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
     if name != "basic":
         logs = str((folder / "logs").resolve())
         say(f"{len(jobs)} jobs by hydra/launcher={name}; what they print goes to {logs}")
-    parent = None if name.startswith("submitit") else os.getpid()
+    parent = None if name.startswith(("submitit", "ray")) else os.getpid()
     with tempfile.TemporaryDirectory(prefix=".jobs-", dir=folder.resolve()) as scratch:
         place = Path(scratch)
         for number, job in enumerate(jobs):
@@ -96,6 +96,10 @@ def _overrides(request: Request, name: str, configs: Sequence[Plain], folder: st
     if name == "joblib" and not chosen and _on_cuda(configs):
         say("one job at a time, since they share the GPU; hydra.launcher.n_jobs=N for N of them")
         about.append("hydra.launcher.n_jobs=1")
+    if name == "ray":
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if _on_cuda(configs) and not any("ray.remote.num_gpus=" in override for override in about):
+            about.append("+hydra.launcher.ray.remote.num_gpus=1")  # Ray hides the devices from other jobs
     # For what Hydra makes itself; the run directories are ours to make.
     place = quoted(str(Path(folder, "hydra")))
     return [
@@ -127,7 +131,7 @@ class Work:
     logs: str | None  # folder for the output of parallel jobs; None: they run one after the other
     where: str  # the user's working directory
     alone: bool = False  # whether to skip a job that another process runs, or has finished meanwhile
-    parent: int | None = None  # its workers, which run the jobs, end with it; None on a cluster
+    parent: int | None = None  # its workers, which run the jobs, end with it; None where others start them
 
     def __call__(self, config: Plain) -> None:
         """Do one job, and write its outcome."""

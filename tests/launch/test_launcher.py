@@ -116,7 +116,14 @@ def process_of(lr: float) -> int | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "launcher", [(), JOINT, ("hydra/launcher=submitit_local",)], ids=["basic", "joblib", "submitit"]
+    "launcher",
+    [
+        (),
+        JOINT,
+        ("hydra/launcher=submitit_local",),
+        ("hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=2"),
+    ],
+    ids=["basic", "joblib", "submitit", "ray"],
 )
 def test_of_six_jobs_one_crashes_and_one_is_killed_and_the_next_time_does_those_two(
     embedrun, here, options, launcher

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from embedrun.config import presets
@@ -18,7 +17,7 @@ from embedrun.files import Plain, read_yaml
 
 _GB = 1e9
 _OPTIMIZER = 28  # bytes that AdamW moves for each weight: three read and written, the gradient read
-_EMPTY = ("aten::empty", "aten::empty_like", "aten::detach", "aten::_unsafe_view")
+_FREE = ("aten::empty.memory_format", "aten::empty_like", "aten::detach", "aten::_unsafe_view")
 
 
 @dataclass(frozen=True)
@@ -39,15 +38,21 @@ class _Counter(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        out, aliases = func(*args, **kwargs), [one.alias_info for one in func._schema.returns]
-        is_view = any(alias is not None and not alias.is_write for alias in aliases)
-        if not is_view and func._schema.name not in _EMPTY:
+        out = func(*args, **(kwargs or {}))
+        if not func.is_view and func.name() not in _FREE:
             count = flop_registry.get(func.overloadpacket)
-            work = 0 if count is None else count(*args, **kwargs, out_val=out)
-            tensors = [leaf for leaf in tree_leaves((args, kwargs, out)) if isinstance(leaf, Tensor)]
-            self.counted.append(Operation(work, sum(tensor.nbytes for tensor in tensors)))
+            work = 0 if count is None else count(*args, **(kwargs or {}), out_val=out)
+            moved = sum(tensor.nbytes for tensor in _tensors([args, kwargs, out]))
+            self.counted.append(Operation(work, moved))
         return out
+
+
+def _tensors(tree: object) -> Iterator[Tensor]:
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, Mapping | list | tuple):
+        for part in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from _tensors(part)
 
 
 @cache

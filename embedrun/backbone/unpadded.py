@@ -36,12 +36,10 @@ def usable(model: Any) -> bool:
     if not weight.is_cuda or torch.are_deterministic_algorithms_enabled() or not _is_usual(model):
         return False
     half = _computed_in(weight) in (torch.bfloat16, torch.float16)
-    width = getattr(model.config, "head_dim", None) or (
-        model.config.hidden_size // model.config.num_attention_heads
-    )
-    return (
-        half and width % 8 == 0 and width <= 256 and torch.cuda.get_device_capability(weight.device) >= (8, 0)
-    )
+    config, kernel = model.config, hasattr(torch.ops.aten, "_flash_attention_forward")
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    fits = kernel and width % 8 == 0 and width <= 256
+    return half and fits and torch.cuda.get_device_capability(weight.device) >= (8, 0)
 
 
 def trainable(model: "PreTrainedModel") -> bool:

@@ -76,6 +76,8 @@ class Encoder(nn.Module):
         self.head = head
         self.keep_head = keep_head
         self.layers_every: int | None = None  # of a training whose losses see inner layers
+        # Encodes with the other processes of a run; None, also as a result: this one does alone.
+        self.divide: Callable[..., np.ndarray | None] | None = None
         if pooling.name == POOLER:
             # Under an adapter it is as frozen as the rest: an adapter's files would not hold it.
             pooler_layer(backbone.model).requires_grad_(not has_adapter(backbone.model))
@@ -270,6 +272,19 @@ class Encoder(nn.Module):
         texts = [texts] if isinstance(texts, str) else texts
         position: dict[str, int] = {}
         index = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
+        if self.divide is not None:
+            divided = self.divide(
+                list(position),
+                progress,
+                role=role,
+                batch_size=batch_size,
+                batch_tokens=batch_tokens,
+                normalize_embeddings=normalize_embeddings,
+                precision=precision,
+                scaled=scaled,
+            )
+            if divided is not None:
+                return divided[index]
         table = self.tokenize(list(position), role)
         vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
         unit, done = normalize_embeddings or (scaled and self.normalize), 0

@@ -66,6 +66,18 @@ def raised() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def held() -> Iterator[list[int]]:
+    """Inside, signals wait, in the list; at the end of the block each is handled as it would have been."""
+    waiting: list[int] = []
+    try:
+        with handling(lambda number, _: waiting.append(number)):
+            yield waiting
+    finally:
+        for number in waiting:
+            signal.raise_signal(number)
+
+
 def interrupted_twice() -> bool:
     """Whether Ctrl-C has come twice since the last `raised` began."""
     return _received.count(signal.SIGINT) > 1

@@ -285,13 +285,13 @@ class GpuConfig:
     compile: bool = option(False, unit="by torch.compile; slow to start", decides="how", training_only=True)
     most_skipped: int = option(20, unit="fp16: overflows in a row, at most", at_least=1, decides="how")
     processes: int = option(
-        1, unit="processes here, one a device", at_least=1, at_most=1_024, decides="where", training_only=True
+        1, unit="processes here, one a device; train, evaluate", at_least=1, at_most=1_024, decides="where"
     )
     nodes: int = option(
-        1, unit="machines of the run", at_least=1, at_most=10_000, decides="where", training_only=True
+        1, unit="machines of the run; train, evaluate", at_least=1, at_most=10_000, decides="where"
     )
     rendezvous: str | None = option(
-        None, unit="host:port where machines meet; null: one machine", decides="nothing", training_only=True
+        None, unit="host:port where machines meet; null: one machine", decides="nothing"
     )
 
 

@@ -1,5 +1,6 @@
 """One evaluation, and the plots of what was scored."""
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from embedrun import gpu, plot
+from embedrun.config import EvaluateConfig
 from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
@@ -21,11 +23,15 @@ from embedrun.experiment.plan import plan_evaluate
 from embedrun.experiment.scoring import Kept, finite_intervals
 from embedrun.family import code_of
 from embedrun.files import Plain
+from embedrun.gpu import Compute
 from embedrun.prompts import by_role, in_use
 from embedrun.runs import search
-from embedrun.runs.directory import Outcome, Run, describe
+from embedrun.runs.directory import Outcome, Run, config_hash, describe
 from embedrun.runs.reading import LENGTH
 from embedrun.store import Store, hub
+from embedrun.training import workers
+from embedrun.training.processes import Processes
+from embedrun.training.together import Together
 
 
 def run(
@@ -61,7 +67,22 @@ def run(
     read |= data.of_models(model, None) | hub.commit_of(config.dataset)
     if resumed is not None:
         search.same_data(resumed, read)
-    compute = gpu.start(config.gpu)
+    if workers.wanted(config.gpu):
+        return workers.launch(
+            config.gpu,
+            plain,
+            run=f"{__name__}:run",
+            resumed=resumed,
+            overrides=overrides,
+            directory=directory,
+            choices=choices,
+        )
+    workers.join(config.gpu, f"{config_hash(plain)} {resumed}")
+    compute, processes = gpu.start(config.gpu, place=int(os.environ.get("LOCAL_RANK", "0"))), Processes()
+    if processes.rank > 0:
+        Together(_encoder(config, compute), processes).serve()
+        processes.part()
+        return Outcome()
 
     def open_run() -> Run:
         return Run.create(config.name, plain, directory=directory) if resumed is None else Run.claim(resumed)
@@ -72,14 +93,8 @@ def run(
             directory_of_run.start(plain, overrides, describe(read), choices)
         else:
             directory_of_run.go_on()
-        in_cpu = compute.device.type == "cpu"
-        encoder = Encoder.build(model, config.pooling, seed=config.seed, encodes_only=in_cpu)
-        encoder.score_at(config.evaluation.max_length)
-        encoder.use(
-            in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit),
-            by_role(asdict(config.prompts), {} if config.evaluation.prompt is not None else encoder.roles),
-        )
-        encoder.to(compute.device)
+        workers.made(folder)
+        encoder = _encoder(config, compute)
         loaded = time.monotonic()
         say(
             f"pooling {encoder.pooling.name}, texts of at most {encoder.max_length} tokens, "
@@ -91,7 +106,9 @@ def run(
         data.write_skipped(skipped, folder)
         if warning := data.skip_warning(skipped):
             say(f"warning: {warning}")
-        scored = scorer.score(encoder, "score", kept=Kept(folder))
+        with Together(encoder, processes).asking():
+            scored = scorer.score(encoder, "score", kept=Kept(folder))
+        processes.part()
         main = scoring.main_score(scored, {})
         draw(scored, plan.tasks, encoder, folder / "plots", plan.config.plots.format)
         leaderboard.write(folder, plan.tasks, scored, encoder)
@@ -115,6 +132,18 @@ def run(
         )
         scoring.report(scored, {}, folder)
         return Outcome(str(folder), main)
+
+
+def _encoder(config: EvaluateConfig, compute: Compute) -> Encoder:
+    """The encoder that is scored, on its device, with its prompts."""
+    on_cpu = compute.device.type == "cpu"
+    encoder = Encoder.build(notices.model_of(config), config.pooling, seed=config.seed, encodes_only=on_cpu)
+    encoder.score_at(config.evaluation.max_length)
+    encoder.use(
+        in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit),
+        by_role(asdict(config.prompts), {} if config.evaluation.prompt is not None else encoder.roles),
+    )
+    return encoder.to(compute.device)
 
 
 _SPREAD = 1e-5  # samples that differ by less, relative to their numbers, differ by rounding alone

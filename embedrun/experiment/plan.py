@@ -238,8 +238,10 @@ def _check_teachers(checker: Checker, config: TrainConfig) -> None:
         ]
 
 
-def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:
-    """Note options of the gpu group that only training uses, where nothing is trained."""
+def refuse_training_gpu(checker: Checker, config: GpuConfig, *, alone: bool = True) -> None:
+    """Note options of the gpu group that only training uses; and several processes where one works alone."""
+    if alone and (config.processes * config.nodes > 1 or config.rendezvous is not None):
+        checker.problems.append("gpu.processes, gpu.nodes, gpu.rendezvous: are for train and evaluate only")
     for item in fields(config):
         given, default = getattr(config, item.name), item.default
         if item.metadata["training_only"] and given != default:
@@ -453,7 +455,8 @@ def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
             "evaluation.near: is of rows that the model has seen; name them, as evaluation.contamination=stsb"
         )
     checker.problems += gpu_problems(config.gpu)
-    refuse_training_gpu(checker, config.gpu)
+    refuse_training_gpu(checker, config.gpu, alone=False)
+    checker.problems += processes.options_problems(config.gpu)
     if config.gpu.precision not in ("auto", "fp32"):
         checker.problems.append(
             "gpu.precision: is for training; an evaluation takes evaluation.precision=fp32 or bf16, got "

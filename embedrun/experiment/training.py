@@ -43,6 +43,7 @@ from embedrun.training import checkpoint, workers
 from embedrun.training.loop import Fit, Selection, StepsDone, fit, restore
 from embedrun.training.processes import Processes
 from embedrun.training.step import NonFinite
+from embedrun.training.together import Together
 
 _log = logging.getLogger("embedrun")
 _BAD_BATCH = "bad_batch.json"
@@ -272,7 +273,8 @@ class Session:
         self._announce(built, overrides, warnings)
         if path is not None:
             say_and_log(f"resuming from {path}")
-        with self._clock.timed("baseline"):
+        together = Together(built.encoder, self.processes)
+        with self._clock.timed("baseline"), together.asking():
             dev_before = scoring.dev_alone(
                 self._untrained(self._dev, built.encoder, plan.training.dev_tasks or {}, "untrained-dev")
             )
@@ -299,11 +301,12 @@ class Session:
             if selection.floor and selection.step is None:
                 floor = ", ".join(f"{key} {score_text(key, least)}" for key, least in selection.floor.items())
                 _warn([f"no checkpoint reached training.select_floor ({floor}); the last one is kept"])
-            with self._clock.timed("evaluate"):
+            with self._clock.timed("evaluate"), together.asking():
                 after = self._scores(self._test, built.encoder, TRAINED_TEST, "score trained")
                 dev_after = scoring.dev_alone(
                     self._scores(self._dev, built.encoder, TRAINED_DEV, "score dev")
                 )
+            self.processes.part()
             self._changes = changes(dev_before, dev_after)
             _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
         return self._write_result(
@@ -311,11 +314,14 @@ class Session:
         )
 
     def follow(self, resumed: Path | None) -> None:
-        """The steps alone: the part of every process but the first, which owns the run directory."""
+        """The part of every process but the first, which owns the run directory: steps, and to encode."""
         built, selection = self._build(), self._selection({})
-        folder = (resumed or Path()) / CHECKPOINTS
+        together, folder = Together(built.encoder, self.processes), (resumed or Path()) / CHECKPOINTS
+        together.serve()
         done = start_from(built, selection, folder, None, self.processes).done
         self._steps(self._parts(built, selection, folder), done)
+        together.serve()
+        self.processes.part()
 
     def _open(
         self, plain: Plain, overrides: list[str], choices: Plain | None, *, resumed: bool
@@ -383,9 +389,7 @@ class Session:
         )
 
     def _steps(self, parts: Fit, done: StepsDone) -> StepsDone:
-        done = fit(parts, self._plan.config.training, self._plan.config.tracking, done)
-        self.processes.part()
-        return done
+        return fit(parts, self._plan.config.training, self._plan.config.tracking, done)
 
     def _scores(self, scorer: Scorer, encoder: Encoder, stage: str, label: str) -> dict[str, Scores]:
         self._run.status(seconds=self._clock.read())

@@ -23,6 +23,7 @@ from embedrun.training.feed import Feed, Feeds
 from embedrun.training.order import Schedule
 from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper, Values
+from embedrun.training.together import Together
 
 
 class Meter:
@@ -181,7 +182,7 @@ class StepsDone:
 def fit(
     parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: StepsDone | None = None
 ) -> StepsDone:
-    """Train; afterwards the encoder of the first process holds the weights that scored best on dev.
+    """Train; afterwards the encoder of every process holds the weights that scored best on dev.
 
     `parts` must be as they are after `done.step` steps; without `done`, training starts from the first.
     Returns what was done. A signal is a KeyboardInterrupt once the step is done and saved.
@@ -215,6 +216,7 @@ def fit(
     if parts.processes.rank == 0:
         path = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
         checkpoint.load_weights(path, parts.stepper.trained, kind=AVERAGE if training.ema else None)
+    parts.processes.copy(checkpoint.trained(parts.stepper.trained).values())  # which score together
     parts.stepper.trained.eval()
     return _done(parts, meter, step, before)
 
@@ -269,14 +271,17 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
     """Score, log and select; False where a signal came first and nothing was logged."""
     scores: dict[str, float] = {}
     tests: dict[str, float] = {}
-    finished = True
+    finished, together = True, Together(parts.stepper.encoder, parts.processes)
     if parts.processes.rank == 0:
         parts.heartbeat(step=step)
         try:
-            with stop.at_once(), averaged(parts.stepper.optimizer):
+            with averaged(parts.stepper.optimizer), together.asking(), stop.at_once():
                 scores, tests = parts.dev(), parts.test()
         except KeyboardInterrupt:
             finished = False
+    else:
+        with averaged(parts.stepper.optimizer):
+            together.serve()
     metric = parts.selection.metric
     score, allowed = scores.get(metric or "", math.nan), parts.selection.allows(scores)
     value, all_finished = parts.processes.share([score if allowed else math.nan, float(finished)])

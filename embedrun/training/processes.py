@@ -15,8 +15,8 @@ from embedrun.errors import OUT_OF_MEMORY, ConfigError, RunFailed, is_out_of_mem
 _ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 
 
-def options_problems(gpu: GpuConfig, training: TrainingConfig) -> list[str]:
-    """Options that several processes cannot train with, on any machine."""
+def options_problems(gpu: GpuConfig, training: TrainingConfig | None = None) -> list[str]:
+    """Options that several processes cannot train with, or score without `training`, on any machine."""
     faults = []
     size = gpu.processes * gpu.nodes
     if gpu.nodes > 1 and gpu.rendezvous is None:
@@ -33,7 +33,7 @@ def options_problems(gpu: GpuConfig, training: TrainingConfig) -> list[str]:
                 "gpu.rendezvous: is where several machines meet, and gpu.nodes is 1; leave it null, or raise "
                 "gpu.nodes"
             )
-    if size > training.batch_size:
+    if training is not None and size > training.batch_size:
         faults.append(
             f"training.batch_size: {training.batch_size} rows for {size} processes leave one without any; "
             "raise it, or lower gpu.processes"
@@ -142,6 +142,25 @@ class Processes:
         with _together():
             distributed.broadcast(sent, src=0)
         return sent.tolist()
+
+    def send(self, message: bytes) -> bytes:
+        """The message of process 0, on all; what another gives does not matter. Collective."""
+        (length,) = self.share([float(len(message))])
+        sent = torch.frombuffer(bytearray(message or b"\0"), dtype=torch.uint8)  # (bytes,)
+        if self.size == 1 or not length:
+            return message if self.size == 1 else b""
+        sent = sent if self.rank == 0 else torch.empty(int(length), dtype=torch.uint8)
+        with _together():
+            distributed.broadcast(sent, src=0)
+        return sent.numpy().tobytes()
+
+    def copy(self, tensors: Iterable[Tensor]) -> None:
+        """Make the tensors, in place, those of process 0; collective."""
+        for tensor in tensors if self.size > 1 else ():
+            sent = tensor.detach().contiguous()
+            with _together():
+                distributed.broadcast(sent, src=0)
+            tensor.detach().copy_(sent)
 
     def differ(self, text: str) -> bool:
         """Whether the processes have different texts; collective, with the same answer on all."""

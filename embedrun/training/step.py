@@ -214,7 +214,7 @@ class Stepper:
         taught: Sequence[str] = (),
         processes: Processes | None = None,
     ) -> None:
-        self._encoder, self._compute, self._config = encoder, compute, config
+        self.encoder, self._compute, self._config = encoder, compute, config
         self._teachers, self._taught = teachers, tuple(taught)
         self._processes = processes or Processes()
         self.parts = Parts(config.micro_batch_size, seeded(config))
@@ -232,7 +232,7 @@ class Stepper:
     def _refuse(self) -> None:
         """What is known of a model and a device alone; the options were held against each other before."""
         reasons = problems(self._config, self._compute.precision)
-        if not any(weight.requires_grad for weight in self._encoder.parameters()):
+        if not any(weight.requires_grad for weight in self.encoder.parameters()):
             reasons.append(
                 "backbone: none of its weights can be trained; give it an adapter with "
                 "'backbone.adapter={}', or name a model whose weights are not frozen"
@@ -356,7 +356,7 @@ class Stepper:
                 batch_values = {f"{batch.part}/{name}": value for name, value in batch_values.items()}
             for name, value in batch_values.items():
                 values[name] = values.get(name, 0.0) + value / times[batch.part]
-        self._processes.add_up(self._encoder.parameters(), self.trained["mix"].parameters())
+        self._processes.add_up(self.encoder.parameters(), self.trained["mix"].parameters())
         self.scaler.unscale_(self.optimizer)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
         values["gradient_norm"] = nn.utils.get_total_norm(gradients)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from minilm import minilm_folder
 from same_run import same_weights
 from training_commands import Command, Commands
 
@@ -68,6 +69,18 @@ def test_a_loss_that_is_not_finite_ends_both_with_exit_4(commands: Commands, opt
     assert code == 4, err
     assert (commands.folder / "run" / "bad_batch.json").is_file()
     assert (status(commands)["state"], "Traceback" in err) == ("failed", False)
+
+
+@pytest.mark.slow
+def test_two_processes_score_as_one_does(commands: Commands):
+    scored = ("evaluate", f"model={minilm_folder()}", "dataset=toy", "evaluation=heldout", "gpu=cpu")
+    commands.done(*scored, "hydra.run.dir=alone")
+    commands.done(*scored, *TWO)
+    alone, both = (
+        json.loads((commands.folder / run / "results.json").read_text())["scores"] for run in ("alone", "run")
+    )
+    assert both == pytest.approx(alone, abs=1e-5)
+    assert status(commands)["state"] == "finished"
 
 
 @pytest.mark.slow

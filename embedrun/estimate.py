@@ -303,6 +303,9 @@ def _memory(
         memory["SAM's copy"] = 4 * trained
     if training.ema is not None:
         memory["averages"] = 4 * trained
+    if config.gpu.shard == "full":
+        whole = ("activations", "teachers")
+        memory |= {name: count // processes_of(config) for name, count in memory.items() if name not in whole}
     memory["teachers"] = 4 * teachers  # in float32
     return {name: count for name, count in memory.items() if count}
 

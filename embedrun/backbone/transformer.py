@@ -256,6 +256,7 @@ class Backbone(nn.Module):
         super().__init__()
         self._modules["model"] = model
         self.attention = attention
+        self.one_pass = False  # of all texts, as where each process of a run holds a part of the weights
         self.words: Any = tokenizer
         self.max_length = max_length
         self.declared = declared
@@ -393,7 +394,11 @@ class Backbone(nn.Module):
         # Vectors of padding and of inner layers need a padded pass.
         last_alone = pool.padded_to is None and not pool.all_layers
         flat = last_alone and self._without_padding(lengths, seeds, unpadded)
-        overhead = _ONE_PASS if flat else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
+        overhead = (
+            _ONE_PASS
+            if flat or (self.one_pass and self.training)
+            else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
+        )
         widths = np.maximum(lengths, pool.padded_to or 0)  # (texts,)
 
         def encode(index: np.ndarray) -> tuple[np.ndarray, Tensor]:

@@ -14,18 +14,23 @@ from embedrun.runs.search import UNFINISHED, configuration, named, refuse_code
 
 _EPILOG = """Training resumes from the newest intact checkpoint and ends as if it had never stopped. An
 evaluation keeps each part that it has scored: an STS set, a SentEval task, an MTEB task. The
-configuration is the run's own; an option that has been changed since is refused.
+configuration is the run's own; an option that has been changed since is refused. Only the number of
+processes may be another.
 
 examples:
   embedrun resume outputs/angle_bert/RUN
   embedrun resume latest
+  embedrun resume latest --processes 8
   embedrun resume outputs/evaluate/RUN"""
 
 
 def parser() -> Parser:
     """The parser of `embedrun resume`."""
-    made = Parser("embedrun resume", usage="%(prog)s RUN_DIR", description=__doc__, examples=_EPILOG)
+    made = Parser(
+        "embedrun resume", usage="%(prog)s RUN_DIR [--processes N]", description=__doc__, examples=_EPILOG
+    )
     made.add_argument("run", metavar="RUN_DIR", help="a run or an evaluation: directory, name, or latest")
+    made.add_argument("--processes", type=int, metavar="N", help="gpu.processes in place of the run's own")
     return made
 
 
@@ -34,6 +39,8 @@ def main(argv: Sequence[str]) -> int:
     given = parser().read(argv)
     folder = Path(named(given.run, UNFINISHED))
     config = configuration(folder)
+    if given.processes is not None:
+        config = {**config, "gpu": {**config["gpu"], "processes": given.processes}}
     refuse_code(folder)
     results = folder / "results.json"
     if not RunFiles.read(folder, strict=False).is_finished:

@@ -58,6 +58,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
     lengths = kept.get("backbone", kept.get("evaluation"))
     former: dict[str, dict[str, Any]] = {
         "backbone": {"layers": None},
+        "gpu": {"shard": "none"},
         "pooling": {"skip_prompt": None},
         "training": {"dev": "auto", "select_floor": None, "ema": None},
         "loss": {"matryoshka": None, "layers": None},

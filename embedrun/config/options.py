@@ -287,6 +287,9 @@ class GpuConfig:
     processes: int = option(
         1, unit="processes here, one a device; train, evaluate", at_least=1, at_most=1_024, decides="where"
     )
+    shard: Literal["none", "full"] = option(
+        "none", unit="full: each process holds a part of the weights", decides="how", training_only=True
+    )
     nodes: int = option(
         1, unit="machines of the run; train, evaluate", at_least=1, at_most=10_000, decides="where"
     )

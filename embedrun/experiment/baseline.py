@@ -111,7 +111,9 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
     own, or a tokenizer without a file.
     """
     tokens = reading(encoder.backbone, encoder.max_length, encoder.prompt)
-    if tokens is None or not scorer.tasks or not all(task.sources() for task in scorer.tasks.values()):
+    if encoder.backbone.one_pass or tokens is None:
+        return None
+    if not scorer.tasks or not all(task.sources() for task in scorer.tasks.values()):
         return None
     model = encoder.backbone.model
     architecture = model.config.to_dict() | {"attention": encoder.backbone.attention}

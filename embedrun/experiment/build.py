@@ -24,6 +24,7 @@ from embedrun.loss.mix import Mix
 from embedrun.loss.terms import Pass
 from embedrun.prompts import Prompt, by_role, in_training, in_use
 from embedrun.rows import Rows, numbered_negatives
+from embedrun.training import shards
 from embedrun.training.feed import Feed, Feeds, Teachers, order_of
 from embedrun.training.mixture import Mixture, mixed_batches
 from embedrun.training.order import Draw, Schedule
@@ -44,19 +45,7 @@ class Built:
 def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes) -> Built:
     """Everything that training needs, made in one order, so that a seed determines the run."""
     config, train = plan.config, rows.train
-    encoder = Encoder.build(
-        config.backbone,
-        config.pooling,
-        seed=config.seed,
-        vocabulary_texts=lambda: chain.from_iterable(part.sentences() for part in train.values()),
-    ).to(compute.device)
-    # A prompt that is given stands in place of all that the model declares.
-    trained_prompt, declared = encoder.prompt, {} if config.backbone.prompt is not None else encoder.roles
-    encoder.score_at(config.evaluation.max_length, trained=config.backbone.max_length)
-    encoder.use(
-        in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit),
-        by_role(asdict(config.prompts), {} if config.evaluation.prompt is not None else declared),
-    )
+    encoder, trained_prompt, declared = build_encoder(plan, rows, compute)
     feeds: dict[str, Feed] = {}
     steps = {layers.every for losses in plan.losses.values() for layers in losses.layers}
     if len(steps) > 1 or len({len(losses.layers) for losses in plan.losses.values()}) > 1:
@@ -92,6 +81,8 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
         )
         for part, losses in plan.losses.items()
     }
+    if config.gpu.shard == "full":
+        shards.shard(encoder, processes)
     mix = (mixes[""] if "" in mixes else ModuleDict(mixes)).to(compute.device)
     taught = list(dict.fromkeys(view for losses in plan.losses.values() for view in losses.taught))
     stepper = Stepper(
@@ -103,6 +94,27 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
         stepper.rehearse(feed.batch(Draw(0, 0, first, part)))
     feed = feeds[""] if "" in feeds else Feeds(feeds)
     return Built(encoder, stepper, feed, _order(plan, rows, feeds, processes))
+
+
+def build_encoder(
+    plan: TrainPlan, rows: Divided, compute: Compute
+) -> tuple[Encoder, Prompt | None, Mapping[str, Prompt | None]]:
+    """The untrained encoder, with the prompts of scoring; the prompts of training are beside it."""
+    config = plan.config
+    encoder = Encoder.build(
+        config.backbone,
+        config.pooling,
+        seed=config.seed,
+        vocabulary_texts=lambda: chain.from_iterable(part.sentences() for part in rows.train.values()),
+    ).to(compute.device)
+    # A prompt that is given stands in place of all that the model declares.
+    prompt, declared = encoder.prompt, {} if config.backbone.prompt is not None else encoder.roles
+    encoder.score_at(config.evaluation.max_length, trained=config.backbone.max_length)
+    encoder.use(
+        in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit),
+        by_role(asdict(config.prompts), {} if config.evaluation.prompt is not None else declared),
+    )
+    return encoder, prompt, declared
 
 
 def _order(plan: TrainPlan, rows: Divided, feeds: Mapping[str, Feed], processes: Processes) -> Schedule:

@@ -42,7 +42,7 @@ from embedrun.pooling import problems as pooling_problems
 from embedrun.prompts import PLACE, check_prompts, prompt_problems, role_problems
 from embedrun.runs.directory import check_name
 from embedrun.signals import seconds_of
-from embedrun.training import gradient, processes, step
+from embedrun.training import gradient, processes, shards, step
 
 
 def _plan_seen(checker: Checker, plain: Plain) -> DataSet | None:
@@ -216,7 +216,9 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
             seconds_of(training.max_time)
         except ValueError as fault:
             checker.problems.append(f"training.max_time: {fault}")
-    checker.problems += processes.options_problems(config.gpu, training)
+    checker.problems += processes.options_problems(config.gpu, training) + shards.problems(
+        config.gpu, training, config.backbone.adapter
+    )
     checker.problems += step.problems(training, config.gpu.precision)
     if config.gpu.compile:
         checker.problems += gradient.problems(training, config.backbone.adapter)

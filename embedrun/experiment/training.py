@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from torch.nn import ModuleDict
+
 from embedrun import card, gpu, plot, tracking
 from embedrun.backbone import adapter
 from embedrun.console import say_and_log, score_text
@@ -20,7 +22,7 @@ from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import baseline, contamination, data, evaluation, leaderboard, near, notices, scoring
 from embedrun.experiment.amounts import Energy, used
-from embedrun.experiment.build import Built, announcement, build
+from embedrun.experiment.build import Built, announcement, build, build_encoder
 from embedrun.experiment.card import made_of
 from embedrun.experiment.losses import check_rows, idle, tell_first_step
 from embedrun.experiment.outcome import open_run_directory, resumes, settled
@@ -298,19 +300,18 @@ class Session:
                 _write(tracker, 0, 0.0, {"dev": scoring.flat(dev_before), "test": scoring.flat(before)})
             done = self._fit(built, selection, tracker, point.done)
             best = selection.step or done.step  # whose weights the encoder holds now
+            encoder, together = self._encoder, Together(self._encoder, self.processes)
             if selection.floor and selection.step is None:
                 floor = ", ".join(f"{key} {score_text(key, least)}" for key, least in selection.floor.items())
                 _warn([f"no checkpoint reached training.select_floor ({floor}); the last one is kept"])
             with self._clock.timed("evaluate"), together.asking():
-                after = self._scores(self._test, built.encoder, TRAINED_TEST, "score trained")
-                dev_after = scoring.dev_alone(
-                    self._scores(self._dev, built.encoder, TRAINED_DEV, "score dev")
-                )
+                after = self._scores(self._test, encoder, TRAINED_TEST, "score trained")
+                dev_after = scoring.dev_alone(self._scores(self._dev, encoder, TRAINED_DEV, "score dev"))
             self.processes.part()
             self._changes = changes(dev_before, dev_after)
             _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
         return self._write_result(
-            plain, built.encoder, after, dev_after, untrained, self._counts(done.step, best), done
+            plain, encoder, after, dev_after, untrained, self._counts(done.step, best), done
         )
 
     def follow(self, resumed: Path | None) -> None:
@@ -320,7 +321,7 @@ class Session:
         together.serve()
         done = start_from(built, selection, folder, None, self.processes).done
         self._steps(self._parts(built, selection, folder), done)
-        together.serve()
+        Together(self._encoder, self.processes).serve()
         self.processes.part()
 
     def _open(
@@ -384,8 +385,22 @@ class Session:
         return done
 
     def _parts(self, built: Built, selection: Selection, checkpoints: Path) -> Fit:
+        def whole() -> ModuleDict:
+            """The best weights go into a new encoder: those that trained are in shards."""
+            checkpoint.seed_random(self._plan.config.seed)
+            self._encoder = build_encoder(self._plan, self._divided, self._compute)[0]
+            return ModuleDict({"encoder": self._encoder, "mix": built.stepper.trained["mix"]})
+
+        self._encoder = built.encoder
         return Fit(
-            built.stepper, built.feed, built.order, self._compute, selection, checkpoints, self.processes
+            built.stepper,
+            built.feed,
+            built.order,
+            self._compute,
+            selection,
+            checkpoints,
+            self.processes,
+            whole=whole if self._plan.config.gpu.shard == "full" else None,
         )
 
     def _steps(self, parts: Fit, done: StepsDone) -> StepsDone:

@@ -266,9 +266,15 @@ def _models_of_presets() -> dict[str, str]:
 
 
 def same_config(folder: Path, config: Plain) -> None:
-    """Refuse to resume a run with another configuration than it began with, with every changed option."""
+    """Refuse to resume a run with another configuration than it began with, with every changed option.
+
+    Only the number of processes may be another one.
+    """
     began = RunFiles.read(folder, strict=False).config_sha256
     if began in (None, config_hash(config)):  # None: it has not begun
+        return
+    processes = (beginning(folder).get("gpu") or {}).get("processes")
+    if began == config_hash({**config, "gpu": {**config.get("gpu", {}), "processes": processes}}):
         return
     then, here = flattened(decisive(beginning(folder))), flattened(decisive(config))
     changed = [key for key in {**then, **here} if then.get(key) != here.get(key)] if then else []

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 import embedrun
 from embedrun.errors import DISK, NO_CHECKPOINT, RunFailed, exit_code
 from embedrun.files import Plain, copy_mode, fsync, read_json, sha256
+from embedrun.training.shards import fill, whole
 
 SCHEMA = 2
 MODEL, OPTIMIZER, RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
@@ -95,11 +96,18 @@ def save(
     return target
 
 
+def give(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Give the own parts of weights and moments to the first process, which saves them; collective."""
+    for part in (trained(model), moments_of(model, optimizer)):
+        for tensor in part.values():
+            whole(tensor.detach())
+
+
 def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     # Copies: safetensors takes neither memory that tied weights share nor a stride.
     save_file(
         {
-            name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            name: whole(tensor.detach()).cpu().clone(memory_format=torch.contiguous_format)
             for name, tensor in tensors.items()
         },
         path,
@@ -318,9 +326,8 @@ def _weights(checkpoint: Path, model: nn.Module) -> tuple[dict[str, Tensor], dic
 
 
 def _copy(weights: dict[str, Tensor], current: dict[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, weight in current.items():
-            weight.copy_(weights[name])
+    for name, weight in current.items():
+        fill(weight, weights[name])
 
 
 def _other(checkpoint: Path, what: str, names: Collection[str]) -> RunFailed:
@@ -374,7 +381,8 @@ def put_moments(moments: dict[str, Tensor], model: nn.Module, optimizer: torch.o
             restored = value.to(weight.device if id(weight) in on_device else "cpu")  # ()
         else:
             # As its weight lies in memory: another order of the numbers may be rounded another way.
-            restored = torch.empty_like(weight, dtype=value.dtype, requires_grad=False).copy_(value)
+            restored = torch.empty_like(weight, dtype=value.dtype, requires_grad=False)
+            fill(restored, value)
         optimizer.state[weight][kind] = restored
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from embedrun.batch import Batch
 from embedrun.config import TrackingConfig, TrainingConfig
@@ -149,6 +149,7 @@ class Fit:
         tracker: where metrics go; None in every process but the first.
         checkpoints: their folder; written by the first process alone.
         heartbeat: told of `step` whenever one is logged, scored or saved, and of `checkpoint` when it is.
+        whole: makes the modules that get the best weights, where those that train are in shards.
         tell_first: gets the values of the first step, to say what the person should know of it.
     """
 
@@ -164,6 +165,7 @@ class Fit:
     test: Callable[[], dict[str, float]] = dict
     heartbeat: Callable[..., None] = lambda **_: None
     tell_first: Callable[[Values], None] = lambda _: None
+    whole: Callable[[], nn.Module] | None = None
 
 
 @dataclass(frozen=True)
@@ -213,11 +215,12 @@ def fit(
                 with meter.paused(), bar.paused():
                     done = _done(parts, meter, step, before)
                     _score_and_save(parts, training, done, stop, due=due, stopping=stopping)
+    trained = (parts.whole or (lambda: parts.stepper.trained))()
     if parts.processes.rank == 0:
         path = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
-        checkpoint.load_weights(path, parts.stepper.trained, kind=AVERAGE if training.ema else None)
-    parts.processes.copy(checkpoint.trained(parts.stepper.trained).values())  # which score together
-    parts.stepper.trained.eval()
+        checkpoint.load_weights(path, trained, kind=AVERAGE if training.ema else None)
+    parts.processes.copy(checkpoint.trained(trained).values())  # which score together
+    trained.eval()
     return _done(parts, meter, step, before)
 
 
@@ -301,6 +304,8 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
 
 def _save(parts: Fit, training: TrainingConfig, done: StepsDone) -> None:
     if parts.tracker is None:
+        if parts.processes.rank > 0:
+            checkpoint.give(parts.stepper.trained, parts.stepper.optimizer)
         return
     step = done.step
     state = {

@@ -22,6 +22,7 @@ from embedrun.training.average import average
 from embedrun.training.feed import Teachers
 from embedrun.training.gradient import Gradient, Parts, rows_of, seeded
 from embedrun.training.processes import Processes
+from embedrun.training.shards import alike, is_shard, total_norm
 
 _FUSED = ("cpu", "cuda")  # devices on which every torch that we support has the fused kernel
 
@@ -37,8 +38,12 @@ def build(modules: Iterable[nn.Module], config: TrainingConfig) -> torch.optim.A
     """
     trained = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
     groups = [
-        {"params": [weight for weight in trained if weight.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [weight for weight in trained if weight.dim() < 2], "weight_decay": 0.0},
+        group
+        for kind in alike(trained)
+        for group in (
+            {"params": [weight for weight in kind if weight.dim() >= 2], "weight_decay": config.weight_decay},
+            {"params": [weight for weight in kind if weight.dim() < 2], "weight_decay": 0.0},
+        )
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
@@ -284,7 +289,8 @@ class Stepper:
         if self._check.usable(step, batches, values):
             norm = values.get("sam/gradient_norm_nearby", values["gradient_norm"])
             if self._config.clip is not None:
-                nn.utils.clip_grads_with_norm_(self._weights, self._config.clip, torch.as_tensor(norm))
+                for kind in alike(self._weights):
+                    nn.utils.clip_grads_with_norm_(kind, self._config.clip, torch.as_tensor(norm))
             self.optimizer.step()
             if self._config.ema is not None:
                 average(self.optimizer, step, self._config.ema)
@@ -356,10 +362,11 @@ class Stepper:
                 batch_values = {f"{batch.part}/{name}": value for name, value in batch_values.items()}
             for name, value in batch_values.items():
                 values[name] = values.get(name, 0.0) + value / times[batch.part]
-        self._processes.add_up(self.encoder.parameters(), self.trained["mix"].parameters())
+        summed = [weight for weight in self.encoder.parameters() if not is_shard(weight)]
+        self._processes.add_up(summed, self.trained["mix"].parameters())
         self.scaler.unscale_(self.optimizer)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
-        values["gradient_norm"] = nn.utils.get_total_norm(gradients)
+        values["gradient_norm"] = total_norm(gradients)
         return values
 
     def _targets(self, batch: Batch) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ import torch
 from embedrun import signals
 from embedrun.encoder import Encoder
 from embedrun.training.processes import LostContact, Processes
+from embedrun.training.shards import gathered
 
 _FEW = 64  # texts that are not worth dividing
 
@@ -37,7 +38,8 @@ class Together:
         self._encoder.divide = self._encode
         failed = True
         try:
-            yield
+            with gathered(self._encoder):
+                yield
             failed = False
         finally:
             self._encoder.divide = None
@@ -47,7 +49,9 @@ class Together:
 
     def serve(self) -> None:
         """In the other processes: encode their shares until the first dismisses them."""
-        with signals.held():
+        if self._processes.size == 1:
+            return
+        with signals.held(), gathered(self._encoder):
             while message := self._processes.send(b""):
                 asked = json.loads(message)
                 self._share(asked.pop("texts"), asked, lambda *_: None)

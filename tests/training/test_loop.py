@@ -4,7 +4,7 @@ import json
 import math
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -290,13 +290,8 @@ class Follower(Processes):
         self.rank, self.size, self.given = 1, 1, iter([1.0, 3.0, 2.0])
 
     def share(self, numbers: list[float]) -> list[float]:
-        if len(numbers) == 1:  # of a message: to encode nothing
-            return [0.0]
         assert math.isnan(numbers[0])
         return [next(self.given), 1.0]
-
-    def copy(self, tensors: Iterable[torch.Tensor]) -> None:
-        """As if they came."""
 
 
 def test_other_processes_score_save_and_log_nothing_and_select_the_same(trial):

@@ -3,6 +3,7 @@
 import json
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -40,6 +41,7 @@ class Lengths:
     """An encoder whose vector is the length of a text, and that counts the texts it has seen."""
 
     dim, seen, divide = 1, 0, None
+    backbone = SimpleNamespace(one_pass=False)  # no weights in shards
     signal: int | None = None  # sent amid the work
 
     def encode(self, texts: list[str], *, progress=None, **options) -> np.ndarray:

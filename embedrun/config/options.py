@@ -256,8 +256,10 @@ class TrainingConfig:
     )
     save_every: int | None = option(None, unit="steps between checkpoints; null: as dev scores", at_least=1)
     teachers: list[TeacherConfig] | None = option(None, unit="frozen encoders that the losses learn from")
-    teacher_vectors: Literal["step", "memory"] = option(
-        "step", unit="step: computed for each batch; memory: all texts before step 1, and kept"
+    teacher_vectors: Literal["step", "memory", "disk"] = option(
+        "step",
+        unit="step: computed for each batch; memory: all texts before step 1, and kept; disk: also for other "
+        "runs, in the user's cache",
     )
     keep_checkpoints: int = option(2, unit="newest checkpoints kept, beside the best", at_least=2)
     resume: Literal["never", "auto"] = option(

@@ -110,23 +110,13 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
     the machine, what rounds in other ways. None where that cannot be told: of a task that brings rows of its
     own, or a tokenizer without a file.
     """
-    tokens = reading(encoder.backbone, encoder.max_length, encoder.prompt)
-    if encoder.backbone.one_pass or tokens is None:
+    if encoder.backbone.one_pass or (known := identity(encoder)) is None:
         return None
     if not scorer.tasks or not all(task.sources() for task in scorer.tasks.values()):
         return None
-    model = encoder.backbone.model
-    architecture = model.config.to_dict() | {"attention": encoder.backbone.attention}
-    architecture.pop("_name_or_path", None)  # the place that it was read from
-    adapters = {name: adapter.to_dict() for name, adapter in getattr(model, "peft_config", {}).items()}
     return {
-        "weights": _weights(encoder),
-        "architecture": _digest([type(model).__qualname__, architecture, adapters]),
-        "tokens": tokens,
+        **known,
         "roles": {role: prompt and prompt.template for role, prompt in encoder.roles.items()},
-        "pooling": asdict(encoder.pooling),
-        "head": encoder.keep_head,
-        "normalize": encoder.normalize,
         "precision": scorer.precision,
         "batch_tokens": scorer.batch_tokens,
         "dims": [*scorer.dims, *scorer.vectors],
@@ -140,6 +130,25 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
         },
         "tasks": {name: type(task).__qualname__ for name, task in scorer.tasks.items()},
         "options": _digest(options),
+    }
+
+
+def identity(encoder: Encoder) -> Plain | None:
+    """What decides the vectors of an encoder, each by a word or a hash; None where that cannot be told."""
+    tokens = reading(encoder.backbone, encoder.max_length, encoder.prompt)
+    if tokens is None:
+        return None
+    model = encoder.backbone.model
+    architecture = model.config.to_dict() | {"attention": encoder.backbone.attention}
+    architecture.pop("_name_or_path", None)  # the place that it was read from
+    adapters = {name: adapter.to_dict() for name, adapter in getattr(model, "peft_config", {}).items()}
+    return {
+        "weights": _weights(encoder),
+        "architecture": _digest([type(model).__qualname__, architecture, adapters]),
+        "tokens": tokens,
+        "pooling": asdict(encoder.pooling),
+        "head": encoder.keep_head,
+        "normalize": encoder.normalize,
         "machine": encoder.backbone.device.type,
         "code": [versions(), version("scipy"), _package()],
     }

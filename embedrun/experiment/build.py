@@ -1,5 +1,7 @@
 """What trains: encoder, losses, rows as tokens, and their order, from a plan."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,6 +19,7 @@ from embedrun.dataset.mix import Mix as Mixed
 from embedrun.dataset.mix import each
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
+from embedrun.experiment import baseline
 from embedrun.experiment.data import Divided
 from embedrun.experiment.plan import TrainPlan
 from embedrun.gpu import Compute
@@ -24,8 +27,9 @@ from embedrun.loss.mix import Mix
 from embedrun.loss.terms import Pass
 from embedrun.prompts import Prompt, by_role, in_training, in_use
 from embedrun.rows import Rows, numbered_negatives
+from embedrun.store import cache
 from embedrun.training import shards
-from embedrun.training.feed import Feed, Feeds, Teachers, order_of
+from embedrun.training.feed import Feed, Feeds, Teachers, encoded, order_of
 from embedrun.training.mixture import Mixture, mixed_batches
 from embedrun.training.order import Draw, Schedule
 from embedrun.training.processes import Processes
@@ -214,4 +218,21 @@ def _teachers(config: TrainConfig, feeds: Sequence[Feed], compute: Compute) -> T
     ]
     first, *others = (feed.texts for feed in feeds)
     texts = [*chain(first, *others)] if others and encoders else first  # as they are numbered
-    return Teachers(encoders, texts, in_memory=training.teacher_vectors == "memory")
+    keep = {"step": None, "memory": encoded, "disk": _on_disk}[training.teacher_vectors]
+    return Teachers(encoders, texts, keep=keep)
+
+
+def _on_disk(encoder: Encoder, texts: Sequence[str]) -> np.ndarray:
+    """A teacher's vectors, from the user's cache where an earlier run has put them."""
+    file, name = "vectors.npy", encoder.backbone.origin["name"]
+    known = baseline.identity(encoder)
+    if known is None:
+        return encoded(encoder, texts)
+    digest = hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
+    place = cache.kept(
+        "teacher",
+        {**known, "texts": digest},
+        lambda folder: np.save(folder / file, encoded(encoder, texts)),
+        what=f"vectors of {len(texts):,} texts by {name}",
+    )
+    return np.load(place / file, mmap_mode="r")

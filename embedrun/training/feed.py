@@ -1,6 +1,5 @@
 """Rows to batches of token ids and targets, in the order asked for, with the vectors of teachers."""
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
@@ -221,22 +220,33 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
     return order
 
 
+def encoded(encoder: Encoder, texts: Sequence[str]) -> np.ndarray:
+    """A teacher's vectors of all texts, ``(texts, dim)``, with a progress bar."""
+    with Progress("teacher", len(texts), "texts") as bar:
+        return encoder.encode(list(texts), progress=lambda done, _: bar.reach(done))
+
+
 class Teachers:
     """Vectors of the training texts from frozen encoders, in float32 and without dropout.
 
     Args:
         encoders: on their device; they are frozen here.
         texts: the distinct training texts.
-        in_memory: compute all vectors now and keep them, 4 bytes x texts x teachers x widest; else each
-            batch's when it is asked for.
-
+        keep: gives the vectors of all texts, ``(texts, dim)``, of one encoder, now; None: each batch's are
+            computed when it is asked for.
     """
 
-    def __init__(self, encoders: Sequence[Encoder], texts: Sequence[str], *, in_memory: bool) -> None:
+    def __init__(
+        self,
+        encoders: Sequence[Encoder],
+        texts: Sequence[str],
+        *,
+        keep: Callable[[Encoder, Sequence[str]], np.ndarray] | None = None,
+    ) -> None:
         self._encoders = [encoder.eval().requires_grad_(False) for encoder in encoders]
         self._texts = texts
         self.dims = tuple(encoder.dim for encoder in encoders)
-        self._stored = self._encode(list(texts), show=True) if in_memory and encoders else None
+        self._kept = None if keep is None else [keep(encoder, texts) for encoder in self._encoders]
 
     def vectors(self, index: Tensor) -> Tensor:
         """The teachers' vectors of some texts, ``(texts, teachers, widest)``, on the CPU.
@@ -244,15 +254,12 @@ class Teachers:
         `index`, int64, ``(texts,)``, are places among all training texts. Vectors of a teacher that is
         narrower than the widest are padded with zeros, which change no cosine.
         """
-        if self._stored is not None:
-            return self._stored[index]
-        return self._encode(texts_at(self._texts, index.tolist()), show=False)
-
-    def _encode(self, texts: list[str], *, show: bool) -> Tensor:
-        shape = len(texts), len(self.dims), max(self.dims, default=0)
-        vectors = torch.zeros(shape)  # (texts, teachers, widest)
-        for place, encoder in enumerate(self._encoders):
-            with Progress("teacher", len(texts), "texts") if show else contextlib.nullcontext() as bar:
-                reach = None if bar is None else lambda done, _, bar=bar: bar.reach(done)
-                vectors[:, place, : encoder.dim] = torch.from_numpy(encoder.encode(texts, progress=reach))
+        if self._kept is not None:
+            parts = [kept[index.numpy()] for kept in self._kept]  # (texts, dim) each
+        else:
+            texts = texts_at(self._texts, index.tolist())
+            parts = [encoder.encode(texts) for encoder in self._encoders]
+        vectors = torch.zeros(len(index), len(self.dims), max(self.dims, default=0))
+        for place, part in enumerate(parts):
+            vectors[:, place, : part.shape[1]] = torch.from_numpy(part)
         return vectors

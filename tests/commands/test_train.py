@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from embedrun.dataset.toy import Toy
 from embedrun.encoder import Encoder
-from embedrun.experiment import training
+from embedrun.experiment import build, training
 from embedrun.runs.directory import config_hash
 from embedrun.training.loop import Selection
 
@@ -160,11 +160,18 @@ def test_everything_that_is_missing_is_named_before_a_run_directory_is_made(refu
     assert "EMBEDRUN_DATA=DIR" in said
 
 
-def test_a_model_learns_from_a_frozen_one(embedrun, tiny, options):
-    teacher = f"training.teachers=[{{name: {tiny.path}}}]"
-    when = "training.teacher_vectors=memory"
-    ended = embedrun("train", *options, "loss=mse_teacher", teacher, when, "hydra.run.dir=of/it")
+def test_a_model_learns_from_a_frozen_one(embedrun, tiny, options, monkeypatch):
+    learns = ("train", *options, "loss=mse_teacher", f"training.teachers=[{{name: {tiny.path}}}]")
+    ended = embedrun(*learns, "training.teacher_vectors=disk", "hydra.run.dir=of/it")
     assert ended.code == 0, ended.err
+    with monkeypatch.context() as patch:  # of a second run, which finds the vectors
+        patch.setattr(build, "encoded", lambda *_: pytest.fail("encoded again"))
+        ended = embedrun(*learns, "training.teacher_vectors=disk", "hydra.run.dir=again")
+    assert ended.code == 0, ended.err
+    ended = embedrun(*learns, "training.teacher_vectors=memory", "hydra.run.dir=memory")
+    assert ended.code == 0, ended.err
+    curves = {Path(run, "metrics.jsonl").read_bytes() for run in ("of/it", "again", "memory")}
+    assert len(curves) == 1
     lines = [json.loads(line) for line in Path("of/it/metrics.jsonl").read_text().splitlines()]
     first, last = (line["value"] for line in lines if line["name"] == "loss")
     assert 0 < last < first < 1

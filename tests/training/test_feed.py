@@ -11,7 +11,7 @@ from embedrun.errors import ConfigError
 from embedrun.loss.terms import Pass
 from embedrun.prompts import Prompt
 from embedrun.rows import Rows
-from embedrun.training.feed import Feed, Teachers, order_of
+from embedrun.training.feed import Feed, Teachers, encoded, order_of
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes
 
@@ -197,14 +197,14 @@ class Lengths(nn.Module):
 
 
 def test_vectors_stand_side_by_side_with_zeros_behind_the_narrow_ones():
-    teachers = Teachers([Lengths(1), Lengths(2)], ["a", "bb", "ccc"], in_memory=False)  # type: ignore[list-item]
+    teachers = Teachers([Lengths(1), Lengths(2)], ["a", "bb", "ccc"])  # type: ignore[list-item]
     assert teachers.dims == (1, 2)
     assert teachers.vectors(torch.tensor([2, 0])).tolist() == [[[3, 0], [3, 3]], [[1, 0], [1, 1]]]
 
 
 def test_in_memory_every_text_is_encoded_once_and_before_it_is_asked_for():
     one = Lengths(2)
-    teachers = Teachers([one], ["a", "bb"], in_memory=True)  # type: ignore[list-item]
+    teachers = Teachers([one], ["a", "bb"], keep=encoded)  # type: ignore[list-item]
     assert one.calls == [["a", "bb"]]
     assert teachers.vectors(torch.tensor([1, 1, 0])).tolist() == [[[2, 2]], [[2, 2]], [[1, 1]]]
     assert one.calls == [["a", "bb"]]
@@ -212,6 +212,6 @@ def test_in_memory_every_text_is_encoded_once_and_before_it_is_asked_for():
 
 def test_teachers_are_frozen_and_have_no_dropout():
     one = Lengths(1).train()
-    Teachers([one], [], in_memory=False)  # type: ignore[list-item]
+    Teachers([one], [])  # type: ignore[list-item]
     assert not one.training
     assert not one.weight.requires_grad

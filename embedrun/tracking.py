@@ -56,17 +56,20 @@ class Tracker:
         time: float,
         rows_per_second: float,
         tokens_per_second: float,
+        host_ms: float,
         memory: int | None,
         parts: Plain | None = None,
     ) -> None:
         """How fast training went since the last call; `time` in seconds since the start, memory in bytes.
 
+        `host_ms` is the processor's own time of a step, without waiting for the device, in milliseconds;
         `parts` are the rates of the parts of a mixture.
         """
         row = {
             "time": round(time, 3),
             "rows_per_second": round(rows_per_second, 2),
             "tokens_per_second": round(tokens_per_second, 1),
+            "host_ms": round(host_ms, 2),
             "memory": memory,
         }
         _write(self._speed, {"step": step, **row, **({"parts": parts} if parts else {})})

@@ -37,7 +37,8 @@ class Meter:
         self._tracker, self._every = tracker, every
         self.rows = self.tokens = 0
         self._started = self._last = self._before = time.monotonic()
-        self._rows = self._tokens = 0
+        self._rows = self._tokens = self._steps = 0
+        self._waited = 0.0
         self._parts: dict[str, list[float]] = {}  # rows, tokens and seconds of each part of a mixture
 
     def due(self, step: int, steps: int) -> bool:
@@ -57,6 +58,7 @@ class Meter:
         tokens = [sum(len(view.tokens.ids) for view in batch.views.values()) for batch in batches]
         rows = sum(len(batch.rows) for batch in batches)
         self._rows, self.rows = self._rows + rows, self.rows + rows
+        self._steps += 1
         self._tokens, self.tokens = self._tokens + sum(tokens), self.tokens + sum(tokens)
         passed, self._before = time.monotonic() - self._before, time.monotonic()
         for batch, count in zip(batches, tokens, strict=True):
@@ -66,8 +68,18 @@ class Meter:
                 added = (len(batch.rows), count, share)
                 self._parts[batch.part] = [old + new for old, new in zip(before, added, strict=True)]
 
-    def write(self, step: int, epoch: float, values: dict[str, Tensor | float], memory: int | None) -> None:
-        """Write the values of this step, and the speed since the last line; memory in bytes."""
+    def write(
+        self,
+        step: int,
+        epoch: float,
+        values: dict[str, Tensor | float],
+        memory: int | None,
+        waited: float = 0.0,
+    ) -> None:
+        """Write the values of this step, and the speed since the last line; memory in bytes.
+
+        `waited` are all seconds so far in which the processor has waited for the device.
+        """
         if self._tracker is None:
             return
         for name, value in values.items():
@@ -79,6 +91,7 @@ class Meter:
             time=now - self._started,
             rows_per_second=self._rows / seconds,
             tokens_per_second=self._tokens / seconds,
+            host_ms=1000 * (seconds - waited + self._waited) / max(self._steps, 1),
             memory=memory,
             parts={
                 part: {
@@ -89,6 +102,7 @@ class Meter:
             },
         )
         self._last, self._rows, self._tokens, self._parts = now, 0, 0, {}
+        self._steps, self._waited = 0, waited
 
 
 @dataclass
@@ -231,7 +245,7 @@ def _done(parts: Fit, meter: Meter, step: int, before: StepsDone) -> StepsDone:
 
 def _log_step(parts: Fit, meter: Meter, step: int, steps: int, values: Values) -> str:
     note = f"loss {float(values['loss']):.4f}"
-    meter.write(step, parts.order.epoch(step), values, parts.compute.memory())
+    meter.write(step, parts.order.epoch(step), values, parts.compute.memory(), parts.stepper.waited)
     if parts.tracker is not None:
         _log.info("step %d of %d: %s", step, steps, note)
     parts.heartbeat(step=step)

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -116,6 +117,7 @@ class Check:
     def __init__(self, most_skipped: int | None) -> None:
         self._most = most_skipped
         self.skipped = self.in_a_row = 0
+        self.waited = 0.0  # seconds, for the device
 
     def usable(self, step: int, batches: Sequence[Batch], values: Values) -> bool:
         """Whether the step may be taken; the one place of a step that waits for the device.
@@ -127,7 +129,10 @@ class Check:
         """
         names = [name for name in _CHECKED if name in values]
         flags = torch.stack([torch.isfinite(torch.as_tensor(values[name])) for name in names])  # (names,)
-        wrong = [name for name, finite in zip(names, flags.tolist(), strict=True) if not finite]
+        begun = time.monotonic()
+        finite = flags.tolist()
+        self.waited += time.monotonic() - begun
+        wrong = [name for name, is_so in zip(names, finite, strict=True) if not is_so]
         if not wrong:
             self.in_a_row = 0
             return True
@@ -297,6 +302,11 @@ class Stepper:
         self.scaler.update()
         self._gradient.begin()
         return {**values, "skipped": float(self._check.skipped)} if self.scaler.is_enabled() else values
+
+    @property
+    def waited(self) -> float:
+        """Seconds in which the processor has waited for the device."""
+        return self._check.waited
 
     def state(self) -> Plain:
         """Plain data to resume from, beside weights, moments and random state: see `load_state`."""

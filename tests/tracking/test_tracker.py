@@ -45,12 +45,13 @@ def test_a_mirror_gets_every_metric_by_split_and_every_speed_that_is_known(tmp_p
     mirror = Recorded()
     with Tracker(tmp_path, [mirror]) as tracker:  # type: ignore[list-item]
         tracker.metric(step=1, epoch=0.5, split="dev", name="stsb_dev/spearman", value=70.0)
-        tracker.speed(step=2, time=1.0, rows_per_second=2.0, tokens_per_second=3.0, memory=None)
+        tracker.speed(step=2, time=1.0, rows_per_second=2.0, tokens_per_second=3.0, host_ms=4.0, memory=None)
     assert mirror.calls == [
         (1, "dev/stsb_dev/spearman", 70.0),
         (2, "speed/time", 1.0),
         (2, "speed/rows_per_second", 2.0),
         (2, "speed/tokens_per_second", 3.0),
+        (2, "speed/host_ms", 4.0),
         ("end", True),
         "wait",
     ]

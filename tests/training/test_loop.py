@@ -330,8 +330,9 @@ def test_speed_counts_rows_and_tokens_of_all_views_since_the_last_line(tmp_path,
     meter.write(1, 0.1, {"loss": torch.tensor(0.5)}, None)
     meter.count([batch(6)])
     clock[0] += 1
-    meter.write(2, 0.2, {"loss": 0.25}, 1024)
+    meter.write(2, 0.2, {"loss": 0.25}, 1024, waited=0.25)
     first, second = speeds(tmp_path)
+    assert (first.pop("host_ms"), second.pop("host_ms")) == (1000, 750)
     assert first == {"step": 1, "time": 2, "rows_per_second": 1.5, "tokens_per_second": 12, "memory": None}
     assert second == {"step": 2, "time": 3, "rows_per_second": 1, "tokens_per_second": 12, "memory": 1024}
 

@@ -379,6 +379,19 @@ def learning_curve(
     save(figure, path)
 
 
+def by_level(
+    lines: Mapping[str, Sequence[float]], levels: Sequence[str], labels: tuple[str, str], path: Path
+) -> None:
+    """A line for each name over the same levels, from left to right; `labels` are those of both axes."""
+    figure, (axis,) = subplots(1, 1, (7, 4.2), "")
+    for name, values in lines.items():
+        axis.plot(range(len(values)), values, marker="o", label=plain(name))
+    axis.set_xticks(range(len(levels)), levels)
+    axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]))
+    legend_above(axis, fontsize="small")
+    save(figure, path)
+
+
 def _roomy(axis: "Axes", key: str) -> None:
     """Have the y axis show one point of a score × 100 or more: scores that are almost equal look so."""
     low, high = axis.get_ylim()

@@ -112,6 +112,7 @@ def run(
         main = scoring.main_score(scored, {})
         draw(scored, plan.tasks, encoder, folder / "plots", plan.config.plots.format)
         leaderboard.write(folder, plan.tasks, scored, encoder)
+        near.tell(shared, scored, folder, config.evaluation, config.plots.format)
         directory_of_run.results(
             {
                 "main": main,

@@ -1,12 +1,17 @@
 """Which evaluation rows are nearly the same as training rows, by the words that both have."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from embedrun import plot
+from embedrun.config import EvaluationConfig
+from embedrun.evaluation.scores import Scores, spearman
 from embedrun.experiment.contamination import Contamination, normalise, pairs_of
+from embedrun.files import to_json, write_atomically
 from embedrun.rows import Rows
 
 if TYPE_CHECKING:
@@ -58,6 +63,58 @@ def clean(shared: Contamination, level: float | None) -> dict[str, dict[str, np.
         for key, rows in sources.items():
             masks[task][key] &= ~near_rows(shared.seen, rows, [level])[level]
     return masks
+
+
+LEVELS = (0.9, 0.8, 0.7, 0.6, 0.5)
+Curve = dict[str, tuple[int, float]]  # by level: rows that are left, and their score
+
+
+def curves(shared: Contamination, scored: Mapping[str, Scores]) -> dict[str, Curve]:
+    """Spearman × 100 of each set of pairs, by what is left out: nothing, equal rows, and near ones by level.
+
+    From the predictions, so nothing is encoded again; a set without gold scores has no curve.
+    """
+    found = {}
+    for task, sources in shared.scored.items():
+        for key, rows in sources.items():
+            predictions = scored[task].predictions if task in scored else {}
+            columns = predictions.get(key) or next(iter(predictions.values()), {})
+            if {"gold", "score"} <= columns.keys() and len(columns["gold"]) == len(rows):
+                gold, score = (np.array(columns[name], dtype=np.float64) for name in ("gold", "score"))
+                kept = ~shared.shared[task][key].rows  # (rows,)
+                near = near_rows(shared.seen, rows, LEVELS)
+                masks = {"nothing": np.ones(len(rows), dtype=bool), "equal": kept}
+                masks |= {str(level): kept & ~near[level] for level in LEVELS}
+                found[rows.name] = {
+                    name: (int(mask.sum()), 100 * spearman(score[mask], gold[mask]))
+                    for name, mask in masks.items()
+                }
+    return found
+
+
+def tell(
+    shared: Contamination | None,
+    scored: Mapping[str, Scores],
+    folder: Path,
+    evaluation: EvaluationConfig,
+    format: str,
+) -> None:
+    """Write `near.json` into a run directory, and plot it, where `evaluation.near` is set."""
+    found = {} if shared is None or evaluation.near is None else curves(shared, scored)
+    if not found:
+        return
+    plain = {
+        name: {
+            left_out: {"rows": rows, "spearman": score if score == score else None}
+            for left_out, (rows, score) in curve.items()
+        }
+        for name, curve in found.items()
+    }
+    write_atomically(folder / "near.json", to_json(plain))
+    lines = {name: [score for _, score in curve.values()] for name, curve in found.items()}
+    levels = list(next(iter(found.values())))
+    for path in plot.paths(folder / "plots" / "near", format):
+        plot.by_level(lines, levels, ("left out: rows as near to seen ones as", "Spearman × 100"), path)
 
 
 def _texts(train: Sequence[Rows]) -> tuple[list[str], list[tuple[int, int]]]:

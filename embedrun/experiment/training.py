@@ -443,6 +443,7 @@ class Session:
             plot.curves(metrics, self._metric, path)
         evaluation.draw(scored, plan.tasks, encoder, folder / "plots", plan.config.plots.format)
         leaderboard.write(folder, plan.tasks, scored, encoder)
+        near.tell(self._trained, scored, folder, plan.config.evaluation, plan.config.plots.format)
         before = {key: untrained[key] for key in scores if key in untrained}
         notes = {
             "precision": plan.config.evaluation.precision,

@@ -406,7 +406,10 @@ _PLOTS = {
     "_scores": "Cosine against human score, and how both are distributed",
     "_saturation": "How many cosines lie in the saturation zone of the cosine",
 }
-_WHOLE = {"dropout_map": "Related sentences under many dropout masks, on a plane"}
+_WHOLE = {
+    "dropout_map": "Related sentences under many dropout masks, on a plane",
+    "near": "Scores without rows that are near to training rows, by how near",
+}
 
 
 class Image(NamedTuple):

@@ -1,11 +1,15 @@
 """Rows that are nearly training rows, by the words that both have."""
 
+import json
+
 import numpy as np
 import pytest
 
+from embedrun.config import EvaluationConfig
 from embedrun.dataset.published import Sickr, Stsb
+from embedrun.evaluation.scores import Scores
 from embedrun.experiment.contamination import Contamination, normalise
-from embedrun.experiment.near import clean, near_rows
+from embedrun.experiment.near import clean, curves, near_rows, tell
 from embedrun.rows import Rows
 from embedrun.store import Store
 
@@ -57,6 +61,26 @@ def test_a_clean_score_leaves_near_rows_out():
     shared = Contamination.find([pairs(("a b c d g", "e f"))], {"task": {"key": rows}})
     assert clean(shared, None)["task"]["key"].tolist() == [True, True]
     assert clean(shared, 0.8)["task"]["key"].tolist() == [False, True]
+
+
+def test_the_curve_is_that_of_the_predictions_without_equal_and_near_rows(tmp_path):
+    # One row is equal to a seen one, one shares 4 of 5 words with one; three are left from 0.8 on.
+    rows = pairs(("a b", "c"), ("a b c d", "e f"), ("x", "y"), ("x", "z"), ("y", "z"))
+    seen = [pairs(("a b", "c"), ("a b c d g", "e f"))]
+    shared = Contamination.find(seen, {"task": {"mine": rows}})
+    columns = {"gold": [9.0, 0.0, 1.0, 2.0, 3.0], "score": [0.9, 0.5, 0.1, 0.3, 0.2]}
+    scored = {"task": Scores({}, "", predictions={"mine": columns})}
+    curve = curves(shared, scored)["mine"]
+    assert {name: rows for name, (rows, _) in curve.items()} == {
+        "nothing": 5, "equal": 4, "0.9": 4, "0.8": 3, "0.7": 3, "0.6": 3, "0.5": 3,
+    }  # fmt: skip
+    # Ranks 1 2 3 against 1 3 2: 1 - 6 (0 + 1 + 1) / 24.
+    assert curve["0.8"][1] == pytest.approx(50)
+    tell(shared, scored, tmp_path, EvaluationConfig(tasks={}, near=0.8), "png")
+    assert json.loads((tmp_path / "near.json").read_text())["mine"]["equal"]["rows"] == 4
+    assert (tmp_path / "plots" / "near.png").is_file()
+    tell(shared, scored, tmp_path / "other", EvaluationConfig(tasks={}), "png")
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.realdata

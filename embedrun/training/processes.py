@@ -41,6 +41,7 @@ def options_problems(gpu: GpuConfig, training: TrainingConfig | None = None) -> 
     return faults
 
 
+_BUCKET = 2**25  # bytes of gradients in a message
 # A process that died is noticed by the launcher, in a second; one that waits may wait for hours of scoring.
 _PATIENCE = timedelta(days=30)
 
@@ -110,11 +111,14 @@ class Processes:
         if self.size == 1:
             return
         for weights, share in ((summed, 1), (equal, self.size)):
-            for gradient in (weight.grad for weight in weights if weight.grad is not None):
-                dense = gradient.contiguous()
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            for bucket in _buckets(gradients):
+                flat = torch.cat([gradient.flatten() for gradient in bucket])  # (numbers,)
                 with _together():
-                    distributed.all_reduce(dense)
-                gradient.copy_(dense / share)
+                    distributed.all_reduce(flat)
+                parts = (flat / share).split([gradient.numel() for gradient in bucket])
+                for gradient, part in zip(bucket, parts, strict=True):
+                    gradient.copy_(part.view_as(gradient))
 
     def any(self, flag: bool) -> bool:
         """Whether it is true on any process; collective, with the same answer on all."""
@@ -183,6 +187,19 @@ class Processes:
         least, more = divmod(rows, self.size)
         begin = rank * least + min(rank, more)
         return slice(begin, begin + least + (rank < more))
+
+
+def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Neighbours of one type that are sent together, about 32 MB each: a message has a price of its own."""
+    bucket: list[Tensor] = []
+    for tensor in tensors:
+        alike = not bucket or (bucket[0].dtype, bucket[0].device) == (tensor.dtype, tensor.device)
+        if bucket and (not alike or sum(one.nbytes for one in bucket) + tensor.nbytes > _BUCKET):
+            yield bucket
+            bucket = []
+        bucket.append(tensor)
+    if bucket:
+        yield bucket
 
 
 def meet(*, cuda: bool) -> None:

@@ -216,6 +216,8 @@ def _selection(training: TrainingConfig, plan: "TrainPlan") -> Iterator[str]:
         yield f"the {'lowest' if training.select_lowest else 'highest'} {training.select_by or 'Spearman'}"
     for key, change in (training.select_floor or {}).items():
         yield f"no step with a {key} below {change:+g} of the untrained model"
+    if training.ema is not None:
+        yield f"of a moving average of the weights, decay {training.ema:g}"
     if training.patience is not None:
         yield f"early stopping after {training.patience} dev scores in a row without a new best"
     if plan.dev_tasks:

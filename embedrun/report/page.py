@@ -164,6 +164,7 @@ def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> 
         ("training data", data + _text_at(results, "counts.train_rows", ", {:,} rows")),
         ("steps", _steps(config, results)),
         ("on dev", "; ".join(_changed(results))),
+        ("weights", _text_at(config, "training.ema", "a moving average, decay {}")),
         ("learning rate", "" if rate is None else f"{short(rate)}{schedule}"),
         ("evaluation", ", ".join(at(config, "evaluation.tasks") or {}) if "model" in config else ""),
         ("seed", _text_at(config, "seed")),

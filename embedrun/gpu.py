@@ -37,9 +37,13 @@ class Compute:
             with self.products():
                 yield
             return
-        dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[self.precision]
-        with torch.autocast(self.device.type, dtype=dtype):
+        with torch.autocast(self.device.type, dtype=self.half):
             yield
+
+    @property
+    def half(self) -> torch.dtype | None:
+        """The type of 16 bits that the backbone computes in; None in other precisions."""
+        return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.precision)
 
     @contextlib.contextmanager
     def products(self) -> Iterator[None]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
+from embedrun.backbone.unpadded import usable
 from embedrun.batch import Batch, Tokens
 from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.console import say
@@ -113,6 +115,26 @@ def seeded(training: TrainingConfig) -> bool:
     return training.seeded_dropout
 
 
+def halved(module: nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]:
+    """The trained weights of linear layers in 16 bits, by name, all cast at once.
+
+    Autocast casts each by itself and its gradient back, two kernels a weight and step; a processor needs
+    longer to start a kernel than the device for a cast. The numbers are the same.
+    """
+    weights = {
+        f"{name}.{kind}": weight
+        for name, layer in module.named_modules()
+        if isinstance(layer, nn.Linear)
+        for kind, weight in layer.named_parameters(recurse=False)
+        if weight.requires_grad and weight.dtype == torch.float32
+    }
+    if not weights:
+        return {}
+    flat = torch.cat([weight.flatten() for weight in weights.values()]).to(dtype)  # (numbers,)
+    parts = flat.split([weight.numel() for weight in weights.values()])
+    return {name: part.view_as(weights[name]) for name, part in zip(weights, parts, strict=True)}
+
+
 Vectors = dict[str, Tensor]  # by the key of the pass, (rows, dim) each
 
 
@@ -212,16 +234,22 @@ class Gradient:
                 continue
             tokens = Tokens.join([view.tokens for view in views.values()])
             seeds = torch.cat([view.seeds for view in views.values()])  # (views * part,)
+            drawn = seeds if dropout and self._parts.seeded else None
+            options = {"dropout": dropout, "seeds": drawn, "unpadded": unpadded}
             with self._compute.autocast():
-                vectors = self._encoder(
-                    tokens,
-                    dropout=dropout,
-                    seeds=seeds if dropout and self._parts.seeded else None,
-                    unpadded=unpadded,
-                )  # (views * part, dim)
+                weights = halved(self._encoder, self._compute.half) if self._casts_at_once() else {}
+                vectors = functional_call(self._encoder, weights, (tokens,), options)  # (views * part, dim)
             by_view = vectors.split([len(view) for view in views.values()])
             encoded |= dict(zip(views, by_view, strict=True))
         return encoded
+
+    def _casts_at_once(self) -> bool:
+        """Whether weights are cast together: in an unpadded pass, since several would add up in 16 bits."""
+        backbone, pooling = self._encoder.backbone, self._encoder.pooling
+        if self._compute.device.type != "cuda" or self._parts.seeded or backbone.one_pass:
+            return False
+        is_one = backbone.attention == "sdpa" and pooling.padded_to is None and not pooling.all_layers
+        return is_one and usable(backbone.model)
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.pretend
 
 @pytest.mark.parametrize(
     ("options", "kernels", "waits"),
-    [({}, 1_500, 1), ({"seeded_dropout": True}, 9_500, 3)],
+    [({}, 1_200, 1), ({"seeded_dropout": True}, 9_500, 3)],
     ids=["whole batch", "seeded dropout"],
 )
 def test_kernels_and_waits_of_a_step(device: Device, options: dict[str, bool], kernels: int, waits: int):

@@ -245,11 +245,11 @@ class Gradient:
 
     def _casts_at_once(self) -> bool:
         """Whether weights are cast together: in an unpadded pass, since several would add up in 16 bits."""
-        backbone, pooling = self._encoder.backbone, self._encoder.pooling
-        if self._compute.device.type != "cuda" or self._parts.seeded or backbone.one_pass:
+        if self._compute.device.type != "cuda" or self._parts.seeded:
             return False
+        backbone, pooling = self._encoder.backbone, self._encoder.pooling
         is_one = backbone.attention == "sdpa" and pooling.padded_to is None and not pooling.all_layers
-        return is_one and usable(backbone.model)
+        return is_one and not backbone.one_pass and usable(backbone.model)
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:

@@ -120,9 +120,10 @@ _SCALES = 256  # scales that share one of their own, with double quantisation
 _DRAWN = 16  # batches or parts whose padding is looked at
 
 
-def adapter_weights(linear: Sequence[Linear], r: int) -> int:
-    """How many weights the matrices of rank `r` beside these layers have."""
-    return r * sum(layer.inputs + layer.outputs for layer in linear)
+def adapter_weights(linear: Sequence[Linear], adapter: AdapterConfig) -> int:
+    """How many weights the adapter beside these layers has."""
+    lengths = sum(layer.outputs for layer in linear) if adapter.variant == "dora" else 0
+    return adapter.r * sum(layer.inputs + layer.outputs for layer in linear) + lengths
 
 
 def estimate(
@@ -184,7 +185,7 @@ def _held_weights(
         weights += round(size.matrices * (0.5 + scale / BLOCK)) - dtype_bytes * size.matrices
     elif half and dtype_bytes == 4:
         weights += 2 * size.matrices
-    return weights if adapter is None else weights + 4 * adapter_weights(adapted, adapter.r)
+    return weights if adapter is None else weights + 4 * adapter_weights(adapted, adapter)
 
 
 def price(
@@ -253,7 +254,7 @@ def _on_devices(
 def _parameters(config: TrainConfig, shape: Shape, size: Size) -> tuple[int, int]:
     head = size.width * (size.width + 1) if config.pooling.name == HEAD else 0
     if shape.adapter is not None:
-        beside = adapter_weights(_adapted(size, shape.adapter), shape.adapter.r)
+        beside = adapter_weights(_adapted(size, shape.adapter), shape.adapter)
         return size.weights + beside + head, beside + head
     unused = 0 if config.pooling.name == POOLER else size.pooler
     return size.weights + head, size.weights + head - unused

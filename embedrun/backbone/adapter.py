@@ -40,8 +40,12 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
     *A* is drawn from torch's global random state. Only *A* and *B* are trained, in float32 whatever the type
     of *W*.
 
-    Source: Hu et al. 2021 (LoRA), arXiv:2106.09685, Eq. 3. A model's pooler never has matrices: most
-    poolings do without it, and matrices there would have no gradient.
+    With `rs` the scale is :math:`\alpha / \sqrt{r}`. The variant ``dora`` then scales each row of the sum to
+    a length :math:`m` of its own, which is trained and begins as that of *W*.
+
+    Sources: Hu et al. 2021 (LoRA), arXiv:2106.09685, Eq. 3; Kalajdzievski 2023 (rsLoRA), arXiv:2312.03732;
+    Liu et al. 2024 (DoRA), arXiv:2402.09353, Eq. 5. A model's pooler never has matrices: most poolings do
+    without it, and matrices there would have no gradient.
     """
     from peft import LoraConfig
 
@@ -55,6 +59,8 @@ def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
             r=config.r,
             lora_alpha=config.alpha,  # type: ignore[arg-type]  # peft divides it by r, and takes any number
             lora_dropout=config.dropout,
+            use_dora=config.variant == "dora",
+            use_rslora=config.rs,
             target_modules=targets,
             exclude_modules=in_pooler or None,
             task_type="FEATURE_EXTRACTION",
@@ -162,6 +168,7 @@ def _inject(model: "PreTrainedModel", config: "LoraConfig") -> None:
 def _name_in(wanted: dict[str, Tensor], name: str) -> str:
     """A name as the model has it; one that was trained under a language-model head has a prefix."""
     short = name.removeprefix(_PREFIX)
+    short += ".weight" if short.endswith(".lora_magnitude_vector") else ""  # as peft itself writes it
     shorter = short.partition(".")[2]
     return shorter if shorter in wanted else short
 

@@ -126,6 +126,13 @@ _ROBERTA = {
 _MODERNBERT = {"model_type": "modernbert", "vocab_size": 50368, "max_position_embeddings": 8192}
 _LLAMA = {"model_type": "llama", "vocab_size": 32000, "max_position_embeddings": 4096}
 _QWEN2 = {"model_type": "qwen2", "vocab_size": 151936, "max_position_embeddings": 131072}
+_QWEN3 = {
+    "model_type": "qwen3",
+    "vocab_size": 151936,
+    "max_position_embeddings": 32768,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+}
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 # Family, the four sizes, and what differs from the family.
 _PUBLISHED: dict[str, tuple[Plain, tuple[int, int, int, int], Plain]] = {
@@ -138,6 +145,14 @@ _PUBLISHED: dict[str, tuple[Plain, tuple[int, int, int, int], Plain]] = {
     "sentence-transformers/all-MiniLM-L6-v2": (_BERT, (384, 6, 12, 1536), {}),
     "voidism/diffcse-bert-base-uncased-sts": (_BERT, (768, 12, 12, 3072), {}),
     "princeton-nlp/unsup-simcse-bert-large-uncased": (_BERT, (1024, 24, 16, 4096), {}),
+    "intfloat/e5-base-v2": (_BERT, (768, 12, 12, 3072), {}),
+    "Alibaba-NLP/gte-modernbert-base": (_MODERNBERT, (768, 22, 12, 1152), {}),
+    "BAAI/bge-m3": (
+        {**_ROBERTA, "model_type": "xlm-roberta"},
+        (1024, 24, 16, 4096), {"vocab_size": 250002, "max_position_embeddings": 8194},
+    ),
+    "Qwen/Qwen3-0.6B-Base": (_QWEN3, (1024, 28, 16, 3072), {}),
+    "Qwen/Qwen3-Embedding-0.6B": (_QWEN3, (1024, 28, 16, 3072), {"vocab_size": 151669}),
     "meta-llama/Llama-2-7b-hf": (_LLAMA, (4096, 32, 32, 11008), {}),
     "Qwen/Qwen2.5-0.5B": (
         _QWEN2, (896, 24, 14, 4864), {"num_key_value_heads": 2, "max_position_embeddings": 32768},

@@ -46,6 +46,12 @@ def decisive(config: Plain, least: str = "where") -> Plain:
     for group, former in _former(kept, config.get("dataset")).items():
         if isinstance(kept.get(group), Mapping):
             kept[group] = _without(kept[group], former)
+    backbone = kept.get("backbone")
+    if isinstance(backbone, Mapping) and isinstance(backbone.get("adapter"), Mapping):
+        kept["backbone"] = {
+            **backbone,
+            "adapter": _without(backbone["adapter"], {"variant": "lora", "rs": False}),
+        }
     # The length of an evaluation was its `max_length` alone; that of training is its backbone's.
     length = evaluation.get("max_length") if isinstance(evaluation, Mapping) else None
     if "backbone" not in kept and length is not None:

@@ -73,6 +73,8 @@ class AdapterConfig:
     r: int = option(16, unit="rank of the matrices", at_least=1, at_most=65_536)
     alpha: float = option(16, unit="scale of what the matrices add: alpha / r", above=0)
     dropout: float = option(0.0, unit="probability, on what goes into the matrices", at_least=0, below=1)
+    variant: Literal["lora", "dora"] = option("lora", unit="dora: also a trained length of each row of W")
+    rs: bool = option(False, unit="alpha / sqrt(r) in place of alpha / r, for large ranks")
     targets: Literal["all-linear"] | list[str] = option(
         "all-linear", unit="all-linear, or linear layers by the ends of their names, as [q_proj, v_proj]"
     )

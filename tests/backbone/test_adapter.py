@@ -72,6 +72,18 @@ def test_the_matrices_add_alpha_by_r_times_their_product():
     torch.testing.assert_close(layer(given), wanted)
 
 
+def test_dora_gives_each_row_of_the_sum_a_length_and_rs_divides_by_the_root_of_the_rank():
+    model = llama()
+    adapter.add(model, AdapterConfig(r=4, alpha=6, variant="dora", rs=True, targets=["q_proj"]))
+    layer = model.layers[0].self_attn.q_proj.eval()
+    torch.nn.init.normal_(layer.lora_B["default"].weight)
+    given = torch.randn(3, 16)
+    base = layer.base_layer.weight
+    rows = base + 3 * layer.lora_B["default"].weight @ layer.lora_A["default"].weight  # 6 / sqrt(4)
+    wanted = rows * (base.norm(dim=1) / rows.norm(dim=1))[:, None]
+    torch.testing.assert_close(layer(given), given @ wanted.T)
+
+
 def test_targets_that_match_nothing_are_refused_with_the_names_that_there_are():
     with pytest.raises(ConfigError) as caught:
         adapter.add(llama(), AdapterConfig(targets=["q_prj", "v_proj", "query"]))
@@ -94,11 +106,12 @@ def test_merged_and_unmerged_vectors_are_equal_and_the_merged_model_is_plain(bas
     assert abs(Encoder.load(tmp_path / "merged").encode(TEXTS) - wanted).max() < 1e-5
 
 
-def test_a_saved_adapter_is_small_and_loads_here_and_in_other_libraries(base, tmp_path):
+@pytest.mark.parametrize("variant", ["lora", "dora"])
+def test_a_saved_adapter_is_small_and_loads_here_and_in_other_libraries(base, tmp_path, variant):
     from sentence_transformers import SentenceTransformer
     from transformers import AutoModel
 
-    encoder = trained(base)
+    encoder = trained(base, variant=variant)
     wanted = encoder.encode(TEXTS)
     encoder.save(tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}
@@ -117,11 +130,13 @@ def test_a_saved_adapter_is_small_and_loads_here_and_in_other_libraries(base, tm
 
 
 def test_an_adapter_trained_under_a_language_model_head_is_read(base, tmp_path):
-    wanted = trained(base).encode(TEXTS)
-    trained(base).save(tmp_path / "model")
+    wanted = trained(base, variant="dora").encode(TEXTS)
+    trained(base, variant="dora").save(tmp_path / "model")
     path = tmp_path / "model" / "adapter_model.safetensors"
-    renamed = {
-        name.replace("base_model.model.", "base_model.model.model."): weight
+    renamed = {  # the lengths of rows as peft writes them
+        name.replace("base_model.model.", "base_model.model.model.").replace(
+            "vector.weight", "vector"
+        ): weight
         for name, weight in load_file(path).items()
     }
     save_file(renamed, path, metadata={"format": "pt"})

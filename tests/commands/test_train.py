@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import small_models
 import yaml
 from scipy.stats import spearmanr
 
@@ -158,6 +159,20 @@ def test_everything_that_is_missing_is_named_before_a_run_directory_is_made(refu
     assert "stsb/dev.tsv.gz" in said
     assert "not in the data folder" in said
     assert "EMBEDRUN_DATA=DIR" in said
+
+
+@pytest.mark.parametrize(
+    ("family", "preset", "pooling"), [("qwen3", "qwen3_0_6b", "last_token"), ("xlm-roberta", "bge_m3", "cls")]
+)
+def test_other_architectures_are_trained_in_their_tiny_form(
+    embedrun, options, tmp_path, family, preset, pooling
+):
+    small = [option for option in options if not option.startswith("backbone.scratch")]
+    model = f"backbone.name={small_models.put(tmp_path / 'model', family)}"
+    more = (f"pooling={pooling}", "backbone.max_length=32", "training.max_steps=1", "hydra.run.dir=run")
+    ended = embedrun("train", *small, f"backbone={preset}", model, *more)
+    assert ended.code == 0, ended.err
+    assert read(Path("run/results.json"))["counts"]["steps"] == 1
 
 
 def test_a_model_learns_from_a_frozen_one(embedrun, tiny, options, monkeypatch):

@@ -94,7 +94,9 @@ def test_weights_in_four_bits_take_half_a_byte_and_their_scales():
 
 
 def test_an_adapter_has_a_row_and_a_column_for_each_rank():
-    assert adapter_weights([Linear("a", 3, 5, 20), Linear("b", 2, 2, 4)], 4) == 4 * (3 + 5 + 2 + 2)
+    layers = [Linear("a", 3, 5, 20), Linear("b", 2, 2, 4)]
+    assert adapter_weights(layers, AdapterConfig(r=4)) == 4 * (3 + 5 + 2 + 2)
+    assert adapter_weights(layers, AdapterConfig(r=4, variant="dora")) == 4 * (3 + 5 + 2 + 2) + 5 + 2
 
 
 def test_checkpointing_keeps_one_layer_and_the_input_of_each():

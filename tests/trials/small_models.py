@@ -12,9 +12,12 @@ from transformers import (
     ModernBertConfig,
     PreTrainedTokenizerFast,
     Qwen2Config,
+    Qwen3Config,
     RobertaConfig,
+    XLMRobertaConfig,
 )
 
+# Those that also have unpadded passes; `put` knows qwen3 and xlm-roberta, too.
 FAMILIES = ("bert", "roberta", "modernbert", "llama", "qwen2")
 _WORDS = [
     "a little dog ran fast over the hill and was happy to see the big red ball again",
@@ -43,6 +46,8 @@ def put(folder: Path, family: str) -> Path:
         "modernbert": lambda **own: ModernBertConfig(**own, local_attention=8, global_attn_every_n_layers=2),
         "llama": lambda **own: LlamaConfig(**own, num_key_value_heads=1),
         "qwen2": lambda **own: Qwen2Config(**own, num_key_value_heads=1),
+        "qwen3": lambda **own: Qwen3Config(**own, num_key_value_heads=1, head_dim=8),
+        "xlm-roberta": XLMRobertaConfig,
     }[family](**shape)
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -69,9 +74,11 @@ def _byte_level(family: str) -> PreTrainedTokenizerFast:
     words = Tokenizer(models.BPE())
     words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     words.decoder = decoders.ByteLevel()
-    first, last = {"roberta": ("<s>", "</s>"), "modernbert": ("[CLS]", "[SEP]"), "qwen2": ("", "<|end|>")}[
-        family
-    ]
+    first, last = {
+        "roberta": ("<s>", "</s>"),
+        "xlm-roberta": ("<s>", "</s>"),
+        "modernbert": ("[CLS]", "[SEP]"),
+    }.get(family, ("", "<|end|>"))
     marks = [mark for mark in (first, "<pad>", last) if mark]  # RoBERTa's padding is number 1
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=380, special_tokens=marks, initial_alphabet=alphabet)

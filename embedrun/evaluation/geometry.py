@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from embedrun.evaluation.intervals import interval, mean_draws
-from embedrun.evaluation.scores import Encode, Progress, Scores, Source
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines
 from embedrun.rows import Rows
 
 # Ours, because the figure's own sentences are not given in the paper's text. As there, the second is closer
@@ -112,6 +112,8 @@ class Geometry:
     - `geometry/uniformity` and `geometry/anisotropy`: over all pairs of the distinct sentences of the split.
     - `geometry/saturation`: share of the pairs in the saturation zone of the cosine, where its gradient is
       near zero: here ``|cosine| >= saturated_from``, both ends of the curve.
+    - `geometry/triplet_order`, with the option of this name: how often a sentence of five words or more is
+      nearer to itself without a fifth of its words than without two fifths (:func:`shorter`).
     - `geometry/gradient`: mean of ``|d cos θ / d θ|`` over the pairs; it needs no such limit.
 
     Sources: Wang and Isola 2020; Gao et al. 2021 (SimCSE), Section 3, footnote 3, for STS-B pairs with a
@@ -129,6 +131,7 @@ class Geometry:
         saturated_from: where the saturation zone of ``|cosine|`` starts, > 0 and < 1.
         related: sentences of the map of dropout samples (ArcCSE Figure 1), 2 to 6; null: three of ours.
         dropout_samples: of each of them, at least 2; 0: no map.
+        triplet_order: whether the shortened sentences are encoded, too.
     """
 
     by_row = True
@@ -141,6 +144,7 @@ class Geometry:
         saturated_from: float = 0.9,
         related: list[str] | None = None,
         dropout_samples: int = 0,
+        triplet_order: bool = False,
     ) -> None:
         if not 0 < saturated_from < 1:
             raise ValueError(f"Geometry: saturated_from must be > 0 and < 1, got {saturated_from}")
@@ -158,7 +162,7 @@ class Geometry:
             )
         self.split = split
         self.positive_above, self.saturated_from = positive_above, saturated_from
-        self.dropout_samples = dropout_samples
+        self.dropout_samples, self.triplet_order = dropout_samples, triplet_order
 
     def sources(self) -> dict[str, Source]:
         """The split of STS-B."""
@@ -182,6 +186,8 @@ class Geometry:
             f"{suite}/saturation": (np.abs(cosine) >= self.saturated_from).astype(float),
             f"{suite}/gradient": gradient(cosine),
         }
+        if self.triplet_order:
+            means[f"{suite}/triplet_order"] = ordered(list(dict.fromkeys(pairs.sentences())), encode)
         both = {f"{suite}/uniformity": uniformity(units), f"{suite}/anisotropy": anisotropy(units)}
         scores = {key: float(values.mean()) if len(values) else math.nan for key, values in means.items()}
         columns = {"gold": gold.tolist(), "score": cosine.tolist()}
@@ -197,6 +203,34 @@ class Geometry:
                 "left_out_sentences": len(set(pairs.sentences())) - len(units),
             },
         )
+
+
+_WORDS = 5  # of a sentence that can lose a fifth of them
+
+
+def shorter(text: str, random: np.random.Generator) -> tuple[str, str]:
+    """A sentence without a contiguous fifth of its words, and without two fifths that hold these.
+
+    Source: ArcCSE (Zhang et al. 2022), Section 3.2 and Figure 1; the sentence entails its masked copies less
+    and less. Departure: the words go, as not every model has a mask token.
+    """
+    words = text.split()
+    few, many = round(0.2 * len(words)), round(0.4 * len(words))
+    outer = int(random.integers(len(words) - many + 1))
+    inner = outer + int(random.integers(many - few + 1))
+    cuts = ((inner, few), (outer, many))
+    first, second = (" ".join([*words[:begin], *words[begin + length :]]) for begin, length in cuts)
+    return first, second
+
+
+def ordered(sentences: list[str], encode: Encode) -> np.ndarray:
+    """1 where both copies of a sentence of five words or more are in the right order, else 0, ``(kept,)``."""
+    random = np.random.default_rng(0)
+    triples = [(text, *shorter(text, random)) for text in sentences if len(text.split()) >= _WORDS]
+    if not triples:
+        return np.empty(0)
+    whole, first, second = (list(column) for column in zip(*triples, strict=True))
+    return (cosines(encode, whole, first) > cosines(encode, whole, second)).astype(float)
 
 
 def _directions(pairs: Rows, encode: Encode) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

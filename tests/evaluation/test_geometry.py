@@ -12,6 +12,8 @@ from embedrun.evaluation.geometry import (
     alignment,
     anisotropy,
     flatten,
+    ordered,
+    shorter,
     spread,
     uniformity,
 )
@@ -33,6 +35,33 @@ def encode(texts: list[str]) -> Tensor:
 def rows(pairs: list[tuple[str, str, float]], split: str = "test") -> dict[str, Rows]:
     texts = {"left": [left for left, _, _ in pairs], "right": [right for _, right, _ in pairs]}
     return {"stsb": Rows("stsb", split, "pair", texts, {"score": np.array([gold for *_, gold in pairs])})}
+
+
+def test_copies_lose_a_fifth_of_the_words_and_two_fifths_that_hold_it():
+    random = np.random.default_rng(0)
+    words = [f"w{number}" for number in range(10)]
+    for _ in range(50):
+        first, second = (copy.split() for copy in shorter(" ".join(words), random))
+        assert (len(first), len(second)) == (8, 6)
+        assert set(second) < set(first)
+        gone = [place for place, word in enumerate(words) if word not in second]
+        assert gone == list(range(gone[0], gone[0] + 4))
+
+
+def test_the_order_is_right_where_the_sentence_is_nearer_to_the_longer_copy():
+    def lengths(texts: list[str]) -> Tensor:  # a whole sentence of five words is (1, 0); "a ..." turns round
+        angles = [0.1 * (5 - len(text.split())) for text in texts]
+        turned = [
+            3 - angle if "a" in text and angle > 0.05 else angle
+            for text, angle in zip(texts, angles, strict=True)
+        ]
+        return torch.tensor([[math.cos(angle), math.sin(angle)] for angle in turned])
+
+    assert ordered(["b c d e f", "a a a a a", "too short"], lengths).tolist() == [1.0, 0.0]
+    found = Geometry(triplet_order=True).score(
+        rows([("b c d e f", "c d e f g", 5.0), ("a a a a a", "b c d e f", 1.0)]), lengths
+    )
+    assert found.scores["geometry/triplet_order"] == pytest.approx(2 / 3)
 
 
 def unit(count: int, dim: int = 3) -> np.ndarray:

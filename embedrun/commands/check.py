@@ -82,7 +82,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
     """Print what a checked training configuration would do; returns what is not known of its validity."""
     from embedrun.backbone.shape import shape_of, size_of
     from embedrun.estimate import batches, cost, price, row_tokens
-    from embedrun.experiment.losses import check_rows
+    from embedrun.experiment.losses import acts_on, check_rows
     from embedrun.experiment.notices import notices, taken
 
     data, config, training = CheckedData.read(plan), plan.config, plan.config.training
@@ -92,6 +92,9 @@ def report(plan: "TrainPlan", overrides: Sequence[str], request: Request) -> str
     if data.divided is not None:
         tokens = row_tokens(plan, data.divided.train, shape, size)
         counted, warnings = check_rows(plan.losses, training.batch_size, data.divided.train)
+        for part, mix in plan.losses.items():
+            said = acts_on(mix, data.divided.train[part].targets)
+            counted |= {f"{part}/{key}" if part else key: text for key, text in said.items()}
     batch = batches(plan, data.divided, tokens, made=data.made)
     passes = plan.losses[batch.part or next(iter(plan.losses))].passes
     rows = [

@@ -15,8 +15,10 @@ from embedrun.config.request import Request
 from embedrun.errors import ConfigError
 from embedrun.experiment.losses import (
     Losses,
+    acts_on,
     check_active,
     compared,
+    conflicts,
     contradiction,
     idle,
     papers,
@@ -158,6 +160,23 @@ def test_labels_that_contradict_the_scores_are_named_with_their_means():
         "labels and scores contradict each other: the mean scores are entailment 0.15, neutral 0.5, "
         "contradiction 0.9"
     )
+
+
+def test_conflicts_are_the_pairs_of_unequal_label_whose_scores_are_the_other_way_round():
+    given = columns([0, 0, 1, 1, 2], [0.9, 0.4, 0.5, 0.4, 0.7])
+    # Entailment 0.9 and 0.4 against neutral 0.5 and 0.4: one of four is wrong, one equal.
+    wanted = {
+        ("entailment", "neutral"): 1.5 / 4,
+        ("entailment", "contradiction"): 1 / 2,
+        ("neutral", "contradiction"): 1.0,
+    }
+    assert conflicts(given["label"], given["score"]) == pytest.approx(wanted)
+    assert acts_on(of(GatedAngular()), given) == {
+        "one": "scores order against labels: 37.5 % of entailment and neutral, 50.0 % of entailment "
+        "and contradiction, 100.0 % of neutral and contradiction"
+    }
+    masked = acts_on(of(MaskedTriplet()), {"maskable": np.array([True, False, False, False])})
+    assert masked == {"one": "1 of 4 rows (25.0 %) are long enough to be masked"}
 
 
 def ratings(*counts: int) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from embedrun.backbone.layers import depth_of, shortened
 from embedrun.config import presets
 from embedrun.files import Plain, read_yaml
 
@@ -72,10 +73,10 @@ def counted(
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
 
     plain = json.loads(config)
-    depth, found = plain["num_hidden_layers"], []
+    depth, found = depth_of(plain) or 1, []
     for layers in (1, 2):  # all layers are alike
         with torch.device("meta"):
-            model = AutoModel.from_config(AutoConfig.for_model(**{**plain, "num_hidden_layers": layers}))
+            model = AutoModel.from_config(AutoConfig.for_model(**shortened(plain, layers)))
             ids = torch.zeros(texts, length, dtype=torch.long)
         model.to(torch.bfloat16 if half else torch.float32).train().requires_grad_(not frozen)
         if frozen:
@@ -98,10 +99,8 @@ def seconds(
     """
     known = _known()
     peaks, shares = known["devices"][device], known["shares"]
-    products, moved = (
-        peaks[precision] * 1e12 * shares["products"],
-        peaks["bandwidth"] * 1e12 * shares["bandwidth"],
-    )
+    products = peaks[precision] * 1e12 * shares["products"]
+    moved = peaks["bandwidth"] * 1e12 * shares["bandwidth"]
     least = known["kernel"] * 1e-6
     computed = sum(often * max(one.flops / products, one.bytes / moved, least) for one, often in operations)
     on_device = computed * known["count"]["time"] + _OPTIMIZER * trained / moved

@@ -394,11 +394,8 @@ class Backbone(nn.Module):
         # Vectors of padding and of inner layers need a padded pass.
         last_alone = pool.padded_to is None and not pool.all_layers
         flat = last_alone and self._without_padding(lengths, seeds, unpadded)
-        overhead = (
-            _ONE_PASS
-            if flat or (self.one_pass and self.training)
-            else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
-        )
+        together = flat or (self.one_pass and self.training)
+        overhead = _ONE_PASS if together else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
         widths = np.maximum(lengths, pool.padded_to or 0)  # (texts,)
 
         def encode(index: np.ndarray) -> tuple[np.ndarray, Tensor]:

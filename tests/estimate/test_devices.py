@@ -26,6 +26,24 @@ def test_a_step_computes_six_operations_for_each_weight_and_token_and_attention(
     assert frozen == pytest.approx(products * 4 / 6 + attention + pooler)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "distilbert", "n_layers": 3, "dim": 16, "n_heads": 2, "hidden_dim": 32},
+        {  # with a list of its layers
+            "model_type": "qwen3", "num_hidden_layers": 3, "hidden_size": 16, "intermediate_size": 24,
+            "head_dim": 8, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "layer_types": ["full_attention"] * 3,
+        },
+    ],
+)  # fmt: skip
+def test_models_that_count_their_layers_in_other_words_are_counted(config):
+    config |= {"vocab_size": 30}
+    size, operations = size_of(config), counted(json.dumps(config), 2, 5, True, False)
+    assert size is not None
+    assert sum(one.flops * often for one, often in operations) >= 6 * size.matrices * 2 * 5
+
+
 def test_seconds_by_hand():
     # On an H100 10 ms of products, 4 ms of memory, and one kernel that is shorter than any.
     product = Operation(989e12 * 0.60 * 0.010, 1.0)

@@ -13,7 +13,7 @@ from whole_step import MIXES, ROWS, Trial, assert_equal_gradients
 from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.errors import ConfigError
 from embedrun.training import gradient
-from embedrun.training.gradient import problems
+from embedrun.training.gradient import halved, problems
 from embedrun.training.order import Draw
 from embedrun.training.step import Stepper
 
@@ -67,6 +67,27 @@ def test_a_backbone_without_dropout_has_no_second_view_of_a_text():
     trial = Trial("simcse_unsupervised", dropout=0.0)
     with pytest.raises(ConfigError, match="text and text#1 are passes of one text"):
         trial.stepper.rehearse(trial.batch)
+
+
+def test_weights_cast_together_have_the_vectors_and_gradients_of_casts_one_by_one():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2, bias=False)
+    )
+    last.weight.requires_grad_(False)
+    given = torch.randn(5, 3)
+
+    def gradient(weights: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.func.functional_call(model, weights, (given,)).float().square().sum().backward()
+        return [weight.grad for weight in model.parameters() if weight.grad is not None]
+
+    weights = halved(model, torch.bfloat16)
+    assert list(weights) == ["0.weight", "0.bias"]  # what is trained, of linear layers
+    alone, together = gradient({}), gradient(weights)
+    assert len(alone) == len(together) == 4
+    assert all(map(torch.equal, alone, together))
 
 
 @pytest.mark.parametrize(

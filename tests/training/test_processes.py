@@ -57,6 +57,13 @@ def test_shares_are_neighbours_of_nearly_one_size():
     assert alone().own(5) == slice(0, 5)
 
 
+def test_gradients_travel_with_neighbours_of_one_type_up_to_a_size(monkeypatch):
+    monkeypatch.setattr(module, "_BUCKET", 40)
+    tensors = [torch.zeros(4), torch.zeros(6), torch.zeros(1), torch.zeros(1).double(), torch.zeros(30)]
+    assert [[len(one) for one in bucket] for bucket in module._buckets(tensors)] == [[4, 6], [1], [1], [30]]
+    assert list(module._buckets([])) == []
+
+
 def test_fewer_rows_than_processes_are_refused():
     with pytest.raises(
         ConfigError, match=r"training\.batch_size: 2 rows for 3 processes leave one without any"

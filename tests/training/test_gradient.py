@@ -71,9 +71,8 @@ def test_a_backbone_without_dropout_has_no_second_view_of_a_text():
 
 def test_weights_cast_together_have_the_vectors_and_gradients_of_casts_one_by_one():
     torch.manual_seed(0)
-    model = torch.nn.Sequential(
-        torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2, bias=False)
-    )
+    first, last = torch.nn.Linear(3, 4), torch.nn.Linear(4, 2, bias=False)
+    model = torch.nn.Sequential(first, torch.nn.LayerNorm(4), last)
     last.weight.requires_grad_(False)
     given = torch.randn(5, 3)
 

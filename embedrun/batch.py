@@ -1,10 +1,13 @@
 """Batch: what passes from data to encoder to loss."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+
+VISIBLE = -100  # in place of a word piece that is not to be guessed
 
 
 def sent(numbers: Tensor, device: torch.device) -> Tensor:
@@ -79,13 +82,23 @@ class View:
     # (rows,), int64: decide the dropout of each text wherever and with whatever others it is encoded
     seeds: Tensor
     dropout: bool = True
+    hidden: "Hidden | None" = None  # word pieces that are to be guessed; then no vectors of texts are wanted
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def part(self, rows: slice) -> "View":
         """The same view of some neighbouring rows."""
-        return View(self.tokens.part(rows), self.seeds[rows], self.dropout)
+        hidden = self.hidden and self.hidden._replace(pieces=self.hidden.pieces.part(rows))
+        return View(self.tokens.part(rows), self.seeds[rows], self.dropout, hidden)
+
+
+class Hidden(NamedTuple):
+    """Word pieces of a view that a loss has hidden."""
+
+    pieces: Tokens  # what stood at each token, `VISIBLE` where nothing is to be guessed
+    share: float  # of the tokens that are chosen
+    chosen: int  # tokens, of all rows of the batch and all processes
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ FAMILIES = {
     "dataset": ("dataset.", "data set"),
     "evaluation": ("evaluation.tasks.TASK.", "evaluation task"),
 }
-_FILLED = ("dim", "teacher_dims")  # arguments of loss terms that the run fills in
+_FILLED = ("dim", "teacher_dims", "head")  # arguments of loss terms that the run fills in
 _NO_DEFAULT = (MISSING, inspect.Parameter.empty, options.REQUIRED)
 
 
@@ -303,7 +303,8 @@ def _arguments(node: ast.ClassDef, names: "_Names") -> Iterator[tuple[str, Any, 
     methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
     for constructor in (method for method in methods if method.name == "__init__"):
         for argument, default in zip(constructor.args.kwonlyargs, constructor.args.kw_defaults, strict=True):
-            hint = Any if argument.annotation is None else names.read(argument.annotation)
+            typed = None if argument.arg in _FILLED else argument.annotation
+            hint = Any if typed is None else names.read(typed)
             yield argument.arg, hint, inspect.Parameter.empty if default is None else names.read(default)
 
 

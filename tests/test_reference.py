@@ -32,7 +32,7 @@ def test_a_member_as_it_is_written_has_the_options_of_its_class():
         options = {
             key: (describe(hints.get(key, Any)), parameter.default)
             for key, parameter in inspect.signature(cls.__init__).parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in ("dim", "teacher_dims")
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in ("dim", "teacher_dims", "head")
         }
         found = reference.member(kind, name)
         read = {one.name.rpartition(".")[2]: (one.accepts, one.default) for one in found.options}

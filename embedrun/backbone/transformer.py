@@ -370,10 +370,28 @@ class Backbone(nn.Module):
         back = sent(torch.from_numpy(np.argsort(order)), self.device)  # (texts,)
         return torch.cat([vectors for _, vectors in parts])[back]  # (texts, dim)
 
+    def token_states(self, tokens: Tokens, chosen: Tensor, *, seeds: Tensor | None = None) -> Tensor:
+        """Hidden states of the last layer of chosen tokens, in their order, ``(places, dim)``, with gradient.
+
+        `chosen`, bool, ``(tokens,)``, is on the CPU; `seeds` as in `forward`.
+        """
+        lengths, there = tokens.lengths.numpy(), chosen.numpy()
+        starts = np.cumsum(lengths) - lengths  # (texts,)
+        states, places = [], []
+        for index, padded in self.parts(tokens, _Last(), seeds=seeds, unpadded=True):
+            column = np.arange(padded.shape[1])  # (width,)
+            place = starts[index, None] + column  # (group, width)
+            wanted = (column < lengths[index, None]) & there[np.minimum(place, len(there) - 1)]
+            flat = sent(torch.from_numpy(np.flatnonzero(wanted)), self.device)  # (places of the group,)
+            states.append(padded.flatten(0, 1)[flat])
+            places.append(place[wanted])
+        order = sent(torch.from_numpy(np.argsort(np.concatenate(places))), self.device)  # (places,)
+        return torch.cat(states)[order]
+
     def parts(
         self,
         tokens: Tokens,
-        pool: Pooling,
+        pool: "Pooling | _Last",
         *,
         budget: int | None = None,
         most: int | None = None,
@@ -455,6 +473,15 @@ class Backbone(nn.Module):
         # Any token would do under a mask, but RoBERTa tells positions from padding by its id.
         padding, end = self.words.pad_token_id, self.words.eos_token_id
         return padding if padding is not None else end or 0
+
+
+class _Last:
+    """In place of a pooling: the last layer as it is, ``(group, width, dim)``."""
+
+    padded_to, all_layers, skip_prompt = None, False, False
+
+    def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
+        return layers[-1]
 
 
 def _side_by_side(

@@ -11,6 +11,7 @@ import numpy as np
 from torch.nn import ModuleDict
 
 from embedrun.backbone.adapter import count
+from embedrun.backbone.masked_language import head_of, hiding
 from embedrun.backbone.tokens import tokenize
 from embedrun.config import BackboneConfig, PoolingConfig, TrainConfig, TrainingConfig
 from embedrun.config.mixture import parts_of
@@ -24,7 +25,7 @@ from embedrun.experiment.data import Divided
 from embedrun.experiment.plan import TrainPlan
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.loss.terms import Pass
+from embedrun.loss.terms import Pass, reads_tokens
 from embedrun.prompts import Prompt, by_role, in_training, in_use
 from embedrun.rows import Rows, numbered_negatives
 from embedrun.store import cache
@@ -55,6 +56,7 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
     if len(steps) > 1 or len({len(losses.layers) for losses in plan.losses.values()}) > 1:
         raise ConfigError("loss.layers: the parts of a mixture share one encoding pass; give it for all")
     encoder.layers_every = next(iter(steps), None)
+    guesses = any(reads_tokens(term) for losses in plan.losses.values() for term in losses.terms.values())
     for part, losses in plan.losses.items():
         if (most := max(losses.cuts, default=0)) > encoder.dim:
             raise ConfigError(
@@ -71,9 +73,11 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
             mask=_mask(train[part], encoder),
             prompts=prompts_of(plan, trained_prompt, declared, part),
             anew=encoder.backbone.tokenize,
+            hide=hiding(encoder.backbone.tokenizer) if guesses else None,
             before=sum(len(feed.texts) for feed in feeds.values()),
         )
     teachers = _teachers(config, list(feeds.values()), compute)
+    head = head_of(encoder.backbone, seed=config.seed) if guesses else None
     mixes = {
         part: Mix(
             losses.options,
@@ -82,6 +86,7 @@ def build(plan: TrainPlan, rows: Divided, compute: Compute, processes: Processes
             negatives=len(numbered_negatives(train[part].texts)),
             cuts=losses.cuts,
             layers=next(iter(losses.layers), None),
+            head=head,
         )
         for part, losses in plan.losses.items()
     }

@@ -99,12 +99,10 @@ def group_of(plain: Plain, name: str) -> Plain:
 def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Losses:
     """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set."""
     training = group_of(plain, "training")
-    teachers = training.get("teachers")
-    count = len(teachers) if isinstance(teachers, list) else 0
     by_key = group_of(plain, "loss").get("terms")
     if not isinstance(by_key, Mapping):
         return Losses()  # the schema check has reported it
-    planner = _Planner(checker, dataset, count, by_key)
+    planner = _Planner(checker, dataset, plain, by_key)
     losses = planner.losses
     for key, options in by_key.items():
         planner.add(str(key), options)
@@ -159,10 +157,13 @@ def untaught(training: Plain, losses: Iterable[Losses]) -> list[str]:
 
 
 class _Planner:
-    """Adds the terms of a mix to `losses`, one by one; `teachers` is how many there are."""
+    """Adds the terms of a mix to `losses`, one by one; `plain` is the configuration that they are of."""
 
-    def __init__(self, checker: Checker, dataset: DataSet | None, teachers: int, options: Plain) -> None:
-        self._checker, self._dataset, self._teachers = checker, dataset, teachers
+    def __init__(self, checker: Checker, dataset: DataSet | None, plain: Plain, options: Plain) -> None:
+        teachers = group_of(plain, "training").get("teachers")
+        self._checker, self._dataset = checker, dataset
+        self._teachers = len(teachers) if isinstance(teachers, list) else 0
+        self._sharded = group_of(plain, "gpu").get("shard") == "full"
         self.losses = Losses(score_range=getattr(dataset, "score_range", None), options=dict(options))
 
     def add(self, key: str, options: object) -> None:
@@ -185,14 +186,31 @@ class _Planner:
         if is_open:
             term_options = without(term_options, _BOUND)
         # The counts alone, until the models are there.
-        known = {"dim": 1, "teacher_dims": (1,) * self._teachers}
+        known = {"dim": 1, "teacher_dims": (1,) * self._teachers, "head": None}
         term: Term | None = build(self._checker, "loss", name, term_options, path, given=known)
+        if term is not None and has_weight and terms.reads_tokens(term):
+            self._read_tokens(key, term, options)
+            return
         ways = term and self._ways(path, term, options.get("views"))
         if term is None or ways is None or not has_weight:
             return
         self.losses.terms[key], self.losses.ways[key] = term, ways
         self.losses.unbounded.extend([key] if is_open else [])
         self._match_views(key, named=options.get("views") or ())
+
+    def _read_tokens(self, key: str, term: Term, options: Plain) -> None:
+        if "views" in options:
+            problem = f"loss.terms.{key}.views: it reads every text of a row; leave views out"
+            self._checker.problems.append(problem)
+        if self._sharded:
+            self._checker.problems.append(
+                f"loss.terms.{key}: its head shares weights with the model, which gpu.shard=full divides; "
+                "choose gpu.shard=none"
+            )
+        there = () if self._dataset is None else views_of(self._dataset)
+        ways = self.losses.ways[key] = terms.masked_passes(term, there)
+        self.losses.terms[key] = term
+        self.losses.passes.update(used(ways, there))
 
     def _ways(self, path: str, term: Term, views: object) -> dict[str, Pass] | None:
         """How the views of a term go through the encoder; None where its `views` are faulty."""

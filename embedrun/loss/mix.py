@@ -13,7 +13,7 @@ from embedrun import family
 from embedrun.config import LayersConfig
 from embedrun.files import Plain
 from embedrun.loss.cosine import normalize, widen
-from embedrun.loss.terms import Needs, Pass, given, needs, passes, source, with_negatives
+from embedrun.loss.terms import Needs, Pass, given, needs, passes, reads_tokens, source, with_negatives
 
 
 class Mix(nn.Module):
@@ -33,6 +33,7 @@ class Mix(nn.Module):
         cuts: weights by how many of the first numbers of each vector the terms see; empty: all numbers. The
             total is then the weighted sum over cuts, of vectors that are scaled to length 1 after the cut
             (Kusupati et al. 2022, Matryoshka Representation Learning, Eq. 1), and so is the value of a term.
+        head: of the model, which guesses word pieces, for terms that read tokens.
         layers: how the vectors of inner layers count, which stand before those of the last, `dim` numbers
             each. With *n* of them, the total is :math:`L_{last} + \frac{w}{n} \sum_l a_l L_l + d T \sum_l
             \mathrm{KL}(\mathrm{softmax}(z_{last} / T) \,\|\, \mathrm{softmax}(z_l / T))`, where the last
@@ -55,6 +56,7 @@ class Mix(nn.Module):
         negatives: int = 0,
         cuts: Mapping[int, float] | None = None,
         layers: LayersConfig | None = None,
+        head: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.dim, self.layers = dim, layers
@@ -62,6 +64,7 @@ class Mix(nn.Module):
         self.weights: dict[str, float] = {}
         self.needs: dict[str, Needs] = {}
         self.ways: dict[str, dict[str, Pass]] = {}
+        self.on_tokens: list[str] = []  # keys of the terms of which `forward` knows nothing
         modules: dict[str, nn.Module] = {}
         for key, options in terms.items():
             rest = dict(options)
@@ -70,8 +73,11 @@ class Mix(nn.Module):
                 raise ValueError(f"Mix: weight of {key} must be >= 0 and finite, got {weight}")
             if weight > 0:
                 cls = family.find("loss", name)
-                self.weights[key] = weight
-                modules[key] = cls(**rest, **given(cls, {"dim": dim, "teacher_dims": teacher_dims}))
+                filled = given(cls, {"dim": dim, "teacher_dims": teacher_dims, "head": head})
+                self.weights[key], modules[key] = weight, cls(**rest, **filled)
+                if reads_tokens(modules[key]):
+                    self.on_tokens.append(key)
+                    continue
                 # Once: reading a signature takes as long as a small sum.
                 self.needs[key] = needs(modules[key])
                 self.ways[key] = with_negatives(modules[key], passes(modules[key], views), negatives)
@@ -83,7 +89,7 @@ class Mix(nn.Module):
     def forward(
         self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the scalar total, and the unweighted value of each term by key.
+        """Return the scalar total, and the unweighted value of each term of vectors by key.
 
         Args:
             embeddings: by the key of the pass, which is the name of the view unless `views` says otherwise,
@@ -144,7 +150,8 @@ class Mix(nn.Module):
     def _values(
         self, vectors: Mapping[str, Tensor], weight: float, targets: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        return {key: weight * term(**self._inputs(key, vectors, targets)) for key, term in self.terms.items()}
+        inputs = {key: self._inputs(key, vectors, targets) for key in self.needs}
+        return {key: weight * self.terms[key](**given) for key, given in inputs.items()}
 
     def gradient_shares(
         self, embeddings: Mapping[str, Tensor], values: Mapping[str, Tensor]
@@ -178,8 +185,8 @@ class Mix(nn.Module):
         shares: dict[str, Tensor] = {}
         with torch.autocast(_device(embeddings), enabled=False):
             *_, wide = self._by_layer({key: widen(vectors) for key, vectors in embeddings.items()})
-            for key, term in self.terms.items():
-                if (comparisons := getattr(term, "comparisons", None)) is None:
+            for key in self.needs:
+                if (comparisons := getattr(self.terms[key], "comparisons", None)) is None:
                     continue
                 active, violated = comparisons(**self._inputs(key, wide, targets))
                 shares |= {f"active/{key}": active, f"violated/{key}": violated}

@@ -1,17 +1,18 @@
 """What a loss term is and reads, and the refusal of impossible options.
 
 A term is a module of torch whose `forward` gives the scalar loss of views and targets, which the names of its
-parameters say. Its class may offer nine things more. `passes` says, by parameter of `forward`, how a view
+parameters say. Its class may offer ten things more. `passes` says, by parameter of `forward`, how a view
 goes through the encoder. `requires` are the parameters with a default that it cannot do without, `unused`
 those that its options do not read, and `one_of` those of which it needs one. `comparisons`, called as
 `forward` is, gives the shares of active and of violated comparisons of a batch, and `compared` says how many
 there are at most. `idle` says why rows can never make it active, `positives` which of them it takes for
 positives; the parameters of both name the targets that they look at. `pulled` names the two parameters that
-it pulls together in every row.
+it pulls together in every row. One that `reads_tokens` gets hidden states of chosen tokens, not vectors of
+texts, and has `masked`, the share of them.
 """
 
 import inspect
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import NamedTuple, TypeVar
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 
 from embedrun.config import Checker
 from embedrun.config.options import option
-from embedrun.rows import numbered_negatives
+from embedrun.rows import MASKED, numbered_negatives
 
 T = TypeVar("T")
 Term = nn.Module
@@ -28,7 +29,7 @@ AnyTerm = Term | type[Term]  # a term, or a class of terms
 
 # Names of embeddings among the parameters of a term's `forward`; any other name is a target.
 VIEWS = ("left", "right", "negative", "text", "text_again", "masked_once", "masked_twice")
-GIVEN = ("dim", "teacher_dims")  # parameters of a constructor that the run fills in, not the user
+GIVEN = ("dim", "teacher_dims", "head")  # parameters of a constructor that the run fills in, not the user
 SEVERAL = "negatives"  # `**negatives` of `forward` are the vectors of `negative_1`, `negative_2` and so on
 TEACHER = "_teacher"  # `left_teacher` is the teachers' vectors of the texts behind `left`
 IDENTITY = "_identity"  # `left_identity` is equal for equal texts behind `left`
@@ -53,6 +54,18 @@ class Pass:
         draw = f"#{self.draw}" if self.draw else ""
         dropout = "" if self.dropout else "-dropout"
         return f"{self.view}{draw}{dropout}" + (f"[:{self.max_length}]" if self.max_length else "")
+
+
+@dataclass(frozen=True)
+class Masked(Pass):
+    """A pass of which the hidden states of chosen tokens are read, this share of them."""
+
+    share: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The name of its states."""
+        return f"{super().key} with {100 * self.share:g} % masked"
 
 
 class Needs(NamedTuple):
@@ -231,6 +244,16 @@ def source(target: str, ways: Mapping[str, Pass]) -> str:
         if parameter != target and parameter in ways:
             return ways[parameter].view + ending
     return target
+
+
+def reads_tokens(term: AnyTerm) -> bool:
+    """Whether a term, or a class of terms, gets hidden states of tokens, not vectors of texts."""
+    return getattr(term, "reads_tokens", False)
+
+
+def masked_passes(term: Term, views: Iterable[str]) -> dict[str, Pass]:
+    """Those of a term that reads tokens, by view: every text of the rows that is no masked copy."""
+    return {view: Masked(view, share=term.masked) for view in views if view not in MASKED}  # type: ignore[arg-type]
 
 
 def require_positive(term: str, option: str, value: float) -> None:

@@ -1,18 +1,19 @@
 """Rows to batches of token ids and targets, in the order asked for, with the vectors of teachers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from embedrun.batch import Batch, TokenTable, View
+from embedrun.batch import VISIBLE, Batch, Hidden, Tokens, TokenTable, View
 from embedrun.config import TrainingConfig
 from embedrun.console import Progress
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.loss.terms import Pass
+from embedrun.loss.terms import Masked, Pass
 from embedrun.prompts import Prompt
 from embedrun.rows import MASKED, Rows, texts_at
 from embedrun.training.order import Draw, Order
@@ -20,6 +21,7 @@ from embedrun.training.processes import Processes
 
 _SCORES = "scores"  # the target of lists with a score for each text, ``(rows, 1 + negatives)``
 Tokenize = Callable[[Sequence[str], int | None, Prompt | None], TokenTable]
+Hide = Callable[[Tensor, float, int], tuple[Tensor, Tensor]]  # see embedrun/backbone/masked_language.py
 
 
 class Feed:
@@ -31,6 +33,7 @@ class Feed:
         mask: the tokenizer's mask token; only rows with masked copies need it.
         prompts: what stands around the texts of each view; None, or no entry: nothing.
         anew: `tokenize` for texts that no other batch has, masked copies; None: the same.
+        hide: hides word pieces; only a loss that guesses them needs it.
         before: how many texts the parts of a mixture before this one have.
 
     Attributes:
@@ -49,6 +52,7 @@ class Feed:
         mask: str = "",
         prompts: Mapping[str, Prompt | None] | None = None,
         anew: Tokenize | None = None,
+        hide: Hide | None = None,
         before: int = 0,
     ) -> None:
         self._prompts = prompts or {}
@@ -67,30 +71,45 @@ class Feed:
         self._passes, self._seed, self._before = passes, seed, before
         self._processes = processes or Processes()
         self._rows, self._tokenize, self._mask = rows, tokenize, mask
-        self._anew = anew or tokenize
+        self._anew, self._hide = anew or tokenize, hide
 
     def batch(self, draw: Draw) -> Batch:
-        """The rows of one batch; dropout differs with its number, and masks with the epoch."""
+        """The rows of one batch.
+
+        Dropout and hidden word pieces differ with its number, and masked copies with the epoch.
+        """
         number, epoch, rows, _ = draw
         share = self._processes.own(len(rows))
         copies = self._copies(rows[share], epoch)
         picked, targets = self._picked(rows, epoch)
-        views = {
-            key: View(
-                self._anew(copies[way.view], *self._kind(way)).take(np.arange(len(rows[share])))
-                if way.view in MASKED
-                else self._tables[self._kind(way)].take(picked[way.view][share]),
-                _seeds(f"{self._seed} {number} {way.view} {way.draw}", rows[share]),
-                way.dropout,
-            )
-            for key, way in self._passes.items()
-        }
+        views = {}
+        for key, way in self._passes.items():
+            drawn_for = key if isinstance(way, Masked) else f"{way.view} {way.draw}"
+            seeds = _seeds(f"{self._seed} {number} {drawn_for}", rows)
+            if isinstance(way, Masked):
+                every = self._tables[self._kind(way)].take(picked[way.view])
+                views[key] = self._hidden(every, way, seeds).part(share)
+            else:
+                tokens = (
+                    self._anew(copies[way.view], *self._kind(way)).take(np.arange(len(rows[share])))
+                    if way.view in MASKED
+                    else self._tables[self._kind(way)].take(picked[way.view][share])
+                )
+                views[key] = View(tokens, seeds[share], way.dropout)
         identity = {
             f"{view}_identity": index.astype(np.int64) + self._before for view, index in picked.items()
         }
         targets |= {name: values[rows] for name, values in self._targets.items()}  # (batch,) each
         tensors = {name: torch.from_numpy(values) for name, values in (targets | identity).items()}
         return Batch(views, tensors, rows, share, draw.part)
+
+    def _hidden(self, tokens: Tokens, way: Masked, seeds: Tensor) -> View:
+        """The texts of all rows with some of their word pieces hidden, by the seed of the first row."""
+        assert self._hide is not None
+        ids, pieces = self._hide(tokens.ids, way.share, int(seeds[0]))  # (tokens,) each
+        chosen = int((pieces != VISIBLE).sum())
+        hidden = Hidden(Tokens(pieces, tokens.lengths), way.share, chosen)
+        return View(replace(tokens, ids=ids), seeds, way.dropout, hidden)
 
     @property
     def lengths(self) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from embedrun.backbone.unpadded import usable
-from embedrun.batch import Batch, Tokens
+from embedrun.batch import VISIBLE, Batch, Tokens, View, sent
 from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.console import say
 from embedrun.encoder import Encoder
@@ -176,6 +176,10 @@ class Gradient:
             targets: by name, ``(rows, ...)`` each, on the device.
             scaled: the loss to what is differentiated.
         """
+        mix = mix_of(self._mix, batch.part)
+        guessed = self._guess(mix, batch, scaled)
+        if all(view.hidden for view in batch.views.values()):
+            return guessed
         parts = self._parts.of(rows_of(batch))
         whole = len(parts) == 1
         with self.compiling(), torch.set_grad_enabled(whole):
@@ -183,7 +187,6 @@ class Gradient:
         local = {key: torch.cat([part[key].detach() for part in encoded]) for key in encoded[0]}  # (own, dim)
         everyone = self._processes.gather(local, len(batch.rows))  # (rows, dim) each
         # This frees the graph of the losses before the backward pass through the backbone.
-        mix = mix_of(self._mix, batch.part)
         values, gradients = self._at_vectors(mix, everyone, targets, scaled, watch=watch)
         reached = {key: gradient[batch.own] for key, gradient in gradients.items()}  # (own, dim) each
         for part in parts:
@@ -193,7 +196,39 @@ class Gradient:
                     torch.autograd.backward(
                         [again[key] for key in reached], [gradient[part] for gradient in reached.values()]
                     )
+        return guessed | values | {"loss": values["loss"] + guessed["loss"] if guessed else values["loss"]}
+
+    def _guess(self, mix: Mix, batch: Batch, scaled: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+        """Add the gradient of the terms that read tokens; their values, and `loss`, the weighted sum.
+
+        Each process adds that of its own rows, of which each part of a batch is encoded once.
+        """
+        values: dict[str, Tensor] = {}
+        hidden = [view for view in batch.views.values() if view.hidden is not None]
+        for key in mix.on_tokens if hidden else ():
+            of_term = [view for view in hidden if view.hidden and view.hidden.share == mix.terms[key].masked]
+            value = torch.zeros((), device=self._compute.device)
+            for part in self._parts.of(rows_of(batch)):
+                loss = self._of_tokens(mix.terms[key], [view.part(part) for view in of_term])
+                with self._compute.products():
+                    scaled(mix.weights[key] * loss).backward()
+                value = value + loss.detach()
+            values[f"loss/{key}"] = value = self._processes.sum(value)
+            values["loss"] = values.get("loss", 0.0) + mix.weights[key] * value
         return values
+
+    def _of_tokens(self, term: nn.Module, views: Sequence[View]) -> Tensor:
+        """What some texts add to the loss of a term, which is a mean over the tokens of all."""
+        tokens = Tokens.join([view.tokens for view in views])
+        pieces = torch.cat([view.hidden.pieces.ids for view in views if view.hidden])  # (tokens,)
+        chosen = sum(view.hidden.chosen for view in views if view.hidden)
+        seeds = torch.cat([view.seeds for view in views]) if self._parts.seeded else None  # (texts,)
+        there = pieces != VISIBLE  # (tokens,)
+        backbone = self._encoder.backbone
+        with self.compiling(), self._compute.autocast():
+            states = backbone.token_states(tokens, there, seeds=seeds)  # (places, dim)
+            loss = term(states, sent(pieces[there], backbone.device))
+        return loss * (len(states) / max(chosen, 1))
 
     def _at_vectors(
         self,
@@ -229,7 +264,11 @@ class Gradient:
         """
         encoded: Vectors = {}
         for dropout in (True, False):
-            views = {key: view.part(part) for key, view in batch.views.items() if view.dropout is dropout}
+            views = {
+                key: view.part(part)
+                for key, view in batch.views.items()
+                if view.dropout is dropout and view.hidden is None
+            }
             if not views:
                 continue
             tokens = Tokens.join([view.tokens for view in views.values()])

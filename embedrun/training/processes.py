@@ -120,6 +120,15 @@ class Processes:
                 for gradient, part in zip(bucket, parts, strict=True):
                     gradient.copy_(part.view_as(gradient))
 
+    def sum(self, value: Tensor) -> Tensor:
+        """The sum of a number on the device over all processes; collective."""
+        if self.size == 1:
+            return value
+        total = value.clone()
+        with _together():
+            distributed.all_reduce(total)
+        return total
+
     def any(self, flag: bool) -> bool:
         """Whether it is true on any process; collective, with the same answer on all."""
         if self.size == 1:

@@ -5,7 +5,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from embedrun.errors import NON_FINITE, ConfigError, RunFailed, is_out_of_memory
 from embedrun.files import Plain
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
+from embedrun.loss.terms import reads_tokens
 from embedrun.training.average import average
 from embedrun.training.feed import Teachers
 from embedrun.training.gradient import Gradient, Parts, rows_of, seeded
@@ -259,7 +260,7 @@ class Stepper:
         with torch.random.fork_rng(devices), graph, self._gradient.compiling():
             # Padded, so that two passes over one text are equal to the last byte where nothing is dropped.
             vectors = self._gradient.encode(batch, slice(0, 2), unpadded=False)
-        drawn = [key for key, view in batch.views.items() if view.dropout]
+        drawn = [key for key in vectors if batch.views[key].dropout]
         for first, second in combinations(drawn, 2):
             same_text = torch.equal(batch.views[first].tokens.ids, batch.views[second].tokens.ids)
             if same_text and torch.equal(vectors[first], vectors[second]):
@@ -372,8 +373,13 @@ class Stepper:
                 batch_values = {f"{batch.part}/{name}": value for name, value in batch_values.items()}
             for name, value in batch_values.items():
                 values[name] = values.get(name, 0.0) + value / times[batch.part]
-        summed = [weight for weight in self.encoder.parameters() if not is_shard(weight)]
-        self._processes.add_up(summed, self.trained["mix"].parameters())
+        heads = [term for term in self.trained["mix"].modules() if reads_tokens(term)]
+        # A head may share weights with the encoder; each weight is sent once.
+        of_rows = dict.fromkeys(chain(*(module.parameters() for module in (self.encoder, *heads))))
+        self._processes.add_up(
+            [weight for weight in of_rows if not is_shard(weight)],
+            [weight for weight in self.trained["mix"].parameters() if weight not in of_rows],
+        )
         self.scaler.unscale_(self.optimizer)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
         values["gradient_norm"] = total_norm(gradients)

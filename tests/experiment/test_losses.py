@@ -251,6 +251,7 @@ PAPERS = {
     "infonce": ["SimCSE"],
     "softmax_nli": ["SBERT"],
     "kl": ["distillation"],
+    "mlm": ["BERT", "SimCSE"],
     "margin_mse": ["MarginMSE"],
     "supcon": ["SupCon"],
     "rank_consistency": ["RankCSE"],

@@ -94,6 +94,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     },
     "sbert": {"softmax_nli": {"weight": 1.0}},
     "mse": {"mse": {"weight": 1.0, "source": "precomputed"}},
+    "mlm": {"mlm": {"weight": 1.0, "masked": 0.15}},
     "mse_teacher": {"mse": {"weight": 1.0, "source": "teacher"}},
     "mse_embeddings": {"mse_embeddings": {"weight": 1.0}},
 }  # fmt: skip
@@ -129,6 +130,7 @@ CHANGES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "ese": ("angle", {}),
     "angle_only_ibn": ("angle", {"cosent": {"weight": 0}, "angle": {"weight": 0}}),
     "angle_only_angle": ("angle", {"cosent": {"weight": 0}, "in_batch_negatives": {"weight": 0}}),
+    "simcse_unsupervised_mlm": ("simcse_unsupervised", {"mlm": {"weight": 0.1, "masked": 0.15}}),
     "simcse_by_label": ("simcse_three_way", {"in_batch_negatives": {"positive_by": "label"}}),
     "arccse_without_triplet": ("arccse", {"masked_triplet": {"weight": 0}}),
     "arccse_without_arccon": ("arccse", {"arccon": {"margin": 0}}),
@@ -157,5 +159,7 @@ def test_constants_of_the_published_mixes_and_what_each_variant_changes():
     assert {*PUBLISHED, *CHANGES} == set(MIXES)
     assert {mix: terms(mix) for mix in PUBLISHED} == PUBLISHED
     for mix, (base, changes) in CHANGES.items():
-        expected = {term: options | changes.get(term, {}) for term, options in PUBLISHED[base].items()}
+        expected = {
+            term: PUBLISHED[base].get(term, {}) | changes.get(term, {}) for term in PUBLISHED[base] | changes
+        }
         assert terms(mix) == expected, mix

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from embedrun.backbone import Backbone
 from embedrun.backbone.declared import Declared
-from embedrun.batch import Batch, TokenTable
+from embedrun.batch import VISIBLE, Batch, TokenTable
 from embedrun.config import TrainingConfig
 from embedrun.config.compose import register_resolvers
 from embedrun.config.presets import folder
@@ -19,7 +19,7 @@ from embedrun.dataset.masking import Masking
 from embedrun.encoder import Encoder
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.loss.terms import used
+from embedrun.loss.terms import masked_passes, used
 from embedrun.pooling import Pooling
 from embedrun.rows import MASKED, Rows
 from embedrun.training.feed import Feed
@@ -79,6 +79,12 @@ def tokenize(texts: list[str], max_length: int | None, prompt: object = None) ->
     split = [[1, *(int(word[1:]) + 3 for word in text.split()), 2][:max_length] for text in texts]
     ids = np.array([word for text in split for word in text], dtype=np.int32)
     return TokenTable(ids, np.cumsum([0, *map(len, split)]))
+
+
+def hide(ids: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Half of the words, whatever the share, so that a batch of few has some: in their place is word 0."""
+    chosen = (torch.rand(len(ids), generator=torch.Generator().manual_seed(seed)) < 0.5) & (ids > 2)
+    return ids.masked_fill(chosen, 3), ids.masked_fill(~chosen, VISIBLE)
 
 
 class Tokenizer:
@@ -148,14 +154,18 @@ class Trial:
         self.encoder = encoder(dtype=dtype, **options).to(device)
         processes = Processes()
         torch.manual_seed(1)
-        self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS, negatives=negatives)
+        head = torch.nn.Linear(16, VOCABULARY)
+        self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS, negatives=negatives, head=head)
         self.mix = self.mix.to(device, dtype)
         wanted = {way.view for ways in self.mix.ways.values() for way in ways.values()}
         passes = {key: way for ways in self.mix.ways.values() for key, way in used(ways, wanted).items()}
+        for key in self.mix.on_tokens:
+            passes |= {way.key: way for way in masked_passes(self.mix.terms[key], ["text"]).values()}
         targets = ["score", "label", "hard_negatives", "maskable", "category", "scores"]
         if mix == "sbert_binary":  # two classes, by score
             targets.remove("label")
-        self.feed = Feed(AnyRows(max(rows, ROWS)), tokenize, passes, targets, seed=5, processes=processes)
+        every = AnyRows(max(rows, ROWS))
+        self.feed = Feed(every, tokenize, passes, targets, seed=5, processes=processes, hide=hide)
         config = TrainingConfig(
             micro_batch_size=micro_batch_size,
             seeded_dropout=seeded_dropout,

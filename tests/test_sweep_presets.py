@@ -13,6 +13,7 @@ from embedrun.table.cells import identity
 # Jobs of each, and what the first and the last vary.
 GRIDS = {
     "sweep_angle_batch_size": (4, "training.batch_size", 8, 50),
+    "sweep_angle_large_batches": (4, "training.batch_size", 50, 512),
     "sweep_angle_temperature": (7, "loss.terms.angle.temperature", 0.05, 5),
     "sweep_angle_weights": (27, "loss.terms.in_batch_negatives.weight", 0.5, 35),
     "sweep_arccse_batch_size": (6, "training.accumulate", 64, 2),
@@ -21,6 +22,8 @@ GRIDS = {
     "sweep_arccse_masking": (24, "dataset.masking.second", 0.2, 0.6),
     "sweep_arccse_temperature": (10, "loss.terms.arccon.temperature", 0.01, 0.1),
     "sweep_raoe_margin": (7, "loss.terms.rank_margin.interval", 0, 32),
+    "sweep_raoe_margin_qwen": (7, "loss.terms.rank_margin.interval", 0, 32),
+    "sweep_raoe_teachers": (3, "dataset.column", "score", "score_2"),
     "sweep_raoe_weights": (9, "loss.terms.gated_angular.weight", 0.5, 2),
 }
 

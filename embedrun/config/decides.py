@@ -72,6 +72,8 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
     }
     if isinstance(lengths, Mapping):
         former["evaluation"] |= {"max_length": lengths.get("max_length")}
+    if isinstance(dataset, Mapping) and dataset.get("name") == "nli_scored":
+        former["dataset"] = {"column": "score"}
     if is_own(dataset):
         # Triplets and texts have always had `pair_columns`.
         former["dataset"] = _LATER | ({"pair_columns": None} if dataset.get("name") == "pairs" else {})

@@ -214,9 +214,18 @@ def _encode(config: AnnotateConfig, parts: Parts, numbers: Sequence[int]) -> Non
 
 def _report(output: Path) -> Outcome:
     heading = ["label", "pairs", "mean", *(f"{share} %" for share in range(10, 100, 10))]
+    found = folder.read(output / f"{BY_LABEL}.json")
     table = [
         [name, f"{row['pairs']:,}", f"{row['mean']:.4f}", *(f"{value:.3f}" for value in row["deciles"])]
-        for name, row in folder.read(output / f"{BY_LABEL}.json").items()
+        for name, row in found.items()
     ]
-    print(f"{aligned([heading, *table], right=range(1, len(heading)))}\n\n{clean(str(output))}")
+    against = [
+        f"{name} and {other} {100 * share:.1f} %"
+        for name, row in found.items()
+        for other, share in row.get("conflicts", {}).items()
+    ]
+    lines = [aligned([heading, *table], right=range(1, len(heading)))]
+    if against:
+        lines += ["", f"scores order against labels, of the pairs of a row of each: {', '.join(against)}"]
+    print("\n".join([*lines, "", clean(str(output))]))
     return Outcome(str(output))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -166,6 +167,8 @@ class NliScored(OfStore):
         path: output folder of `embedrun annotate`, or a file of its form (`.jsonl` or `.jsonl.gz` with the
             fields text1, text2, label and score), relative to the caller's folder; null for
             `nli/nli_scored.jsonl.gz` of the store.
+        column: of the score: `score`, the mean over the teachers; `score_1`, `score_2` and so on, that of one
+            teacher; `similarity`, that of the authors' own file.
     """
 
     name = "nli_scored"
@@ -177,7 +180,8 @@ class NliScored(OfStore):
     is_kept = True
     maker = "embedrun annotate output=DIR"
 
-    def __init__(self, *, path: str | None = None) -> None:
+    def __init__(self, *, path: str | None = None, column: str = "score") -> None:
+        self.values = {**self.values, "score": (column, self.values["score"][1])}
         if path is not None:
             file = expanded(path).absolute()
             file = file / "nli_scored.jsonl.gz" if file.is_dir() else file
@@ -193,13 +197,37 @@ def grouped(label: np.ndarray, score: np.ndarray) -> dict[str, np.ndarray]:
     return {name: scores for name, scores in groups.items() if len(scores)}
 
 
+def conflicts(groups: Mapping[str, np.ndarray]) -> dict[tuple[str, str], float]:
+    """Of the pairs of a row of each of two NLI labels, the share whose scores are the other way round.
+
+    Equal scores count half, so that this is 1 - AUC; by the names of both labels, the more similar first.
+    `groups` are those of `grouped`. It is the conflict of signals of RAOE's introduction and Figure 1.
+    """
+    found = {}
+    for (better, high), (worse, low) in combinations(groups.items(), 2):
+        ordered = np.sort(low)  # (rows of the second label,)
+        below, upto = (np.searchsorted(ordered, high, side) for side in ("left", "right"))
+        above = (
+            len(low) - (below + upto) / 2
+        )  # (rows of the first label,), of the second, with half of equals
+        found[better, worse] = float(above.mean() / len(low))
+    return found
+
+
 def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, Plain]:
-    """Pairs, mean score and the nine deciles, by label, of scores by label, ``(rows,)`` each."""
+    """Pairs, mean score, the nine deciles and conflicts with the labels after it, by label.
+
+    `groups` are scores by label, ``(rows,)`` each.
+    """
+    against = conflicts(groups)
     return {
         name: {
             "pairs": len(scores),
             "mean": round(float(scores.mean()), 6),
             "deciles": [round(float(value), 6) for value in np.quantile(scores, _SHARES)],
+            "conflicts": {
+                worse: round(share, 6) for (better, worse), share in against.items() if better == name
+            },
         }
         for name, scores in groups.items()
     }

@@ -68,7 +68,8 @@ class OfStore:
         """The rows of the split, in file order."""
         file, place = self.file(split, store), self.place or store
         read = partial(self.read_file, place, file, split)
-        return mapped_if_large([place.path(file)], {"data_set": self.name}, read) if self.is_kept else read()
+        settings = {"data_set": self.name, "columns": [column for column, _ in self.values.values()]}
+        return mapped_if_large([place.path(file)], settings, read) if self.is_kept else read()
 
     def read_file(self, store: Store, file: str, split: str) -> Rows:
         """The rows of one file; DataError if it is faulty, or not the whole published one as it must be."""

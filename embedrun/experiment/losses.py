@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from embedrun.config.mixture import placed
 from embedrun.config.scale import upper_quarter
 from embedrun.console import say_and_log
 from embedrun.dataset import DataSet, views_of
+from embedrun.dataset.nli import conflicts, grouped
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
@@ -380,26 +381,10 @@ def acts_on(losses: Losses, columns: Mapping[str, np.ndarray]) -> dict[str, str]
                 f"{int(usable.sum()):,} of {len(usable):,} rows ({share:.1f} %) are long enough to be masked"
             )
         elif {"label", "score"} <= read & columns.keys():
-            shares = conflicts(columns["label"], columns["score"]).items()
+            shares = conflicts(grouped(columns["label"], columns["score"])).items()
             text = ", ".join(f"{100 * share:.1f} % of {one} and {other}" for (one, other), share in shares)
             said[key] = f"scores order against labels: {text}"
     return said
-
-
-def conflicts(label: np.ndarray, score: np.ndarray) -> dict[tuple[str, str], float]:
-    """Of the pairs of a row of each of two NLI labels, the share whose scores are the other way round.
-
-    Equal scores count half, so that this is 1 - AUC; by the names of both labels. `label` and `score` are
-    ``(rows,)`` each. They are the signal conflict of RAOE's introduction and Figure 1.
-    """
-    found = {}
-    for (better, first), (worse, second) in combinations(enumerate(_NLI), 2):
-        high, low = score[label == better], np.sort(score[label == worse])  # (rows of the label,) each
-        if len(high) and len(low):
-            below, equal = (np.searchsorted(low, high, side) for side in ("left", "right"))
-            above = len(low) - (below + equal) / 2  # (rows of the first label,)
-            found[first, second] = float(above.mean() / len(low))
-    return found
 
 
 def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | None:

@@ -68,6 +68,8 @@ def test_scores_are_the_cosines_of_the_teacher(annotate, tiny):
     ]
     rows = scored("out")
     assert len(rows) == 48
+    first = NliScored(path="out", column="score_1").read("train", Store(Path("none"))).targets["score"]
+    assert first.tolist() == [row["score_1"] for row in rows]
     assert NliScored(path="out").read("train", Store(Path("none"))).targets["score"].tolist() == [
         pytest.approx(row["score"]) for row in rows
     ]

@@ -59,8 +59,13 @@ def test_the_number_of_shards_may_change_between_processes(tmp_path):
 def test_mean_and_deciles_by_label():
     label = np.array([0] * 11 + [2])
     assert by_label(grouped(label, np.array([*range(11), 0.25]) / 10)) == {
-        "entailment": {"pairs": 11, "mean": 0.5, "deciles": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]},
-        "contradiction": {"pairs": 1, "mean": 0.025, "deciles": [0.025] * 9},
+        "entailment": {
+            "pairs": 11,
+            "mean": 0.5,
+            "deciles": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
+            "conflicts": {"contradiction": round(1 / 11, 6)},  # of eleven, 0.0 is below 0.025
+        },
+        "contradiction": {"pairs": 1, "mean": 0.025, "deciles": [0.025] * 9, "conflicts": {}},
     }
 
 

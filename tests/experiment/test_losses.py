@@ -12,13 +12,13 @@ import pytest
 from embedrun import family
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
+from embedrun.dataset.nli import conflicts, grouped
 from embedrun.errors import ConfigError
 from embedrun.experiment.losses import (
     Losses,
     acts_on,
     check_active,
     compared,
-    conflicts,
     contradiction,
     idle,
     papers,
@@ -170,7 +170,7 @@ def test_conflicts_are_the_pairs_of_unequal_label_whose_scores_are_the_other_way
         ("entailment", "contradiction"): 1 / 2,
         ("neutral", "contradiction"): 1.0,
     }
-    assert conflicts(given["label"], given["score"]) == pytest.approx(wanted)
+    assert conflicts(grouped(given["label"], given["score"])) == pytest.approx(wanted)
     assert acts_on(of(GatedAngular()), given) == {
         "one": "scores order against labels: 37.5 % of entailment and neutral, 50.0 % of entailment "
         "and contradiction, 100.0 % of neutral and contradiction"

@@ -19,6 +19,7 @@ from embedrun.table import Cell, load, names
 
 # Rows of each kind: train, evaluate, quoted, statistics.
 ROWS = {
+    "angle/few_labels": (15, 0, 0, 0),  # 3 objectives, 5 parts
     "angle/figure1": (0, 4, 0, 0),  # the printed figure is a function; ours are BERT, SBERT, SimCSE and AnglE
     "angle/figure3": (0, 0, 0, 1),  # shares of long texts
     "angle/figure5": (0, 3, 0, 0),  # AnglE, SimCSE, SBERT
@@ -37,10 +38,11 @@ ROWS = {
     "arccse/figure6": (24, 0, 0, 0),  # r1 of 10 to 25 %, rd of 10 to 35 %, each by 5
     "arccse/figure7": (13, 0, 0, 0),  # 0 to 1.2 by 0.1
     "arccse/geometry": (0, 3, 0, 0),  # BERT, SimCSE, ArcCSE
+    "arccse/searched": (2, 0, 0, 0),  # the best of three batch sizes
     "arccse/table1": (10, 3, 7, 0),  # 11 base, 3 large, 3 and 3 SBERT
     "arccse/table2": (0, 6, 3, 0),  # 6 base, 3 large
-    "arccse/table3": (9, 0, 0, 0),  # 3 printed, and the 6 margins that the second is the best of
-    "raoe/figure1": (0, 0, 0, 4),
+    "arccse/table3": (3, 0, 0, 0),
+    "raoe/figure1": (0, 0, 0, 7),
     "raoe/table1": (17, 3, 3, 0),  # 4 others, BERT 7 and 3, ModernBERT 3 and 3, Qwen 3
     "raoe/table10": (0, 19, 2, 0),  # BERT 9 and 3, ModernBERT 3 and 3, Qwen 3
     "raoe/table11": (0, 12, 0, 0),  # 4 backbones of 3

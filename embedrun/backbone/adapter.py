@@ -186,6 +186,7 @@ class _Base(AdapterConfig):
     """The base of an adapter as `embedrun.json` has it: 4-bit options, and the type of the other weights."""
 
     dtype: Literal["float32", "bfloat16"] = option(unit="of weights that are not in 4 bits")
+    bidirectional: bool = option(False, unit="whether its tokens saw the whole text")
 
 
 def cannot_quantize(config: AdapterConfig) -> list[str]:
@@ -234,11 +235,14 @@ def describe(model: "PreTrainedModel") -> Plain:
     """The type of a model's frozen weights and its 4-bit options, as `embedrun.json` has them."""
     # Weights in 4 bits are stored as whole numbers; the embedding layer never is.
     dtype = str(model.get_input_embeddings().weight.dtype).removeprefix("torch.")
+    known: Plain = {"dtype": dtype}
+    if getattr(model.config, "is_causal", None) is False:
+        known["bidirectional"] = True
     if not getattr(model, "is_quantized", False):
-        return {"dtype": dtype, "quantize": None}
+        return {**known, "quantize": None}
     config = model.config.quantization_config
     return {
-        "dtype": dtype,
+        **known,
         "quantize": config.bnb_4bit_quant_type,
         "double_quantize": config.bnb_4bit_use_double_quant,
         "compute_dtype": str(config.bnb_4bit_compute_dtype).removeprefix("torch."),
@@ -265,6 +269,12 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
     return config, config.dtype
 
 
+def was_bidirectional(folder: Path) -> bool:
+    """Whether a folder's adapter was trained on a decoder whose tokens see the whole text."""
+    path = folder / "embedrun.json"
+    return path.is_file() and bool(read_mapping(path).get("base", {}).get("bidirectional"))
+
+
 def machine_problems(config: BackboneConfig) -> list[str]:
     """What this machine lacks for the options of a backbone."""
     problems = [] if config.adapter is None else cannot_quantize(config.adapter)
@@ -281,6 +291,8 @@ def contradictions(config: BackboneConfig, *, device: str, precision: str) -> li
     """
     problems = []
     flash = config.attention == "flash_attention_2"
+    if flash and config.bidirectional:
+        problems.append("backbone.bidirectional: flash_attention_2 hides what follows a token; choose sdpa")
     if flash and device == "cpu":
         problems.append(
             "backbone.attention: flash_attention_2 needs a CUDA device, and gpu.device is cpu; choose sdpa"

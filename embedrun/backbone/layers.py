@@ -89,3 +89,22 @@ def cut(model: Any, layers: int | None) -> None:
     for key, value in shortened(plain, layers).items():
         if value != plain[key]:
             setattr(config, key, value)
+
+
+_DECODERS = ("llama", "mistral", "qwen2", "qwen3")  # whose masks follow `is_causal` of the configuration
+
+
+def see_both_ways(model: Any) -> None:
+    """Let each token of a decoder see the whole text, in place; what is saved says so.
+
+    Such a model needs training: its weights have never seen what follows a token. Source: BehnamGhader et al.
+    2024 (LLM2Vec), arXiv:2404.05961, Sec. 2.1; Li and Li 2023 (BeLLM), arXiv:2311.05296, does so in the last
+    layers alone.
+    """
+    kind = model.config.model_type
+    if kind not in _DECODERS:
+        raise ConfigError(
+            f"backbone.bidirectional: known for {', '.join(_DECODERS)}, and this model is {kind}; leave it "
+            "false"
+        )
+    model.config.is_causal = False

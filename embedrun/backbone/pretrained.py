@@ -15,7 +15,7 @@ from embedrun.backbone import bert, declared
 from embedrun.backbone.declared import Declared, read_config
 from embedrun.backbone.dropout import same_again
 from embedrun.backbone.files import base_of, commit_of, is_here, lacking, locate
-from embedrun.backbone.layers import cut
+from embedrun.backbone.layers import cut, see_both_ways
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, put, recipe, run_of
 from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.console import clean
@@ -37,6 +37,7 @@ def read(
     dtype: str | None = None,
     adapter: AdapterConfig | None = None,
     layers: int | None = None,
+    bidirectional: bool = False,
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """The model and the tokenizer of a folder; only data is read, no code.
 
@@ -50,6 +51,7 @@ def read(
         dtype: of the weights; None: float32, and for an adapter's base the type it was trained on.
         adapter: add a new one; None: only what the folder has.
         layers: keep the first so many, once all are read; None: all.
+        bidirectional: let each token of a decoder see the whole text.
     """
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
 
@@ -69,6 +71,8 @@ def read(
             adapters.read(model, folder)
     _check_whole(model, weights, report["missing_keys"])
     cut(model, layers)
+    if bidirectional or (base is not None and adapters.was_bidirectional(folder)):
+        see_both_ways(model)
     if adapter is not None:
         adapters.add(model, adapter)
     return model, tokenizer
@@ -209,8 +213,18 @@ def read_model(config: BackboneConfig, *, encodes_only: bool = False) -> Model:
     if is_checkpoint(folder):
         return _read_checkpoint(folder, config)._replace(origin=origin)
     attention, dtype, adapter = config.attention, config.dtype, config.adapter
-    whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=config.layers)
-    plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
+    whole = partial(
+        read,
+        folder,
+        attention=attention,
+        dtype=dtype,
+        adapter=adapter,
+        layers=config.layers,
+        bidirectional=config.bidirectional,
+    )
+    plain = (
+        not config.bidirectional and attention == "sdpa" and dtype in (None, "float32") and adapter is None
+    )
     light = bert.read(folder, whole) if encodes_only and plain else None
     if light is not None:
         cut(light[0], config.layers)

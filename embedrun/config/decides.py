@@ -63,7 +63,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
     """By group: the options that came after runs had begun, with the values that held before."""
     lengths = kept.get("backbone", kept.get("evaluation"))
     former: dict[str, dict[str, Any]] = {
-        "backbone": {"layers": None},
+        "backbone": {"layers": None, "bidirectional": False},
         "gpu": {"shard": "none"},
         "pooling": {"skip_prompt": None},
         "training": {"dev": "auto", "select_floor": None, "ema": None},

@@ -99,6 +99,9 @@ class BackboneConfig:
     attention: Literal["sdpa", "eager", "flash_attention_2"] = option(
         "sdpa", unit="attention implementation; flash_attention_2 needs CUDA, flash-attn and bf16 or fp16"
     )
+    bidirectional: bool = option(
+        False, unit="each token of a decoder sees the whole text, not what is before it"
+    )
     dtype: Literal["float32", "bfloat16"] | None = option(
         None, unit="of weights; bfloat16 only under an adapter; null: float32, or as an adapter's files say"
     )

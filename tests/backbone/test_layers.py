@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -15,7 +16,7 @@ from embedrun.backbone.layers import cut
 from embedrun.backbone.pretrained import read
 from embedrun.backbone.scratch import make
 from embedrun.backbone.shape import shape_of
-from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
+from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 
@@ -77,6 +78,34 @@ def test_what_is_saved_has_the_layers_that_it_says(folders, tmp_path, family: st
     assert not any(".1." in name for name in named)
     again = Encoder.load(tmp_path / "cut")
     assert (again.encode(TEXTS) == made.encode(TEXTS)).all()
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+@pytest.mark.parametrize("adapter", [None, AdapterConfig(r=2)])
+def test_tokens_of_a_bidirectional_decoder_see_what_follows_also_once_it_is_saved(tmp_path, family, adapter):
+    folder = put(tmp_path / "base", family)
+    config = BackboneConfig(name=str(folder), bidirectional=True, adapter=adapter)
+    made = Encoder.build(config, PoolingConfig(name="cls"), seed=0).eval()  # of the first token
+    texts = ["a dog runs", "a dog sleeps", "a dog runs over the hill and far away"]
+    first = made.encode(texts)
+    assert abs(first[0] - first[1]).max() > 1e-4
+    seen_once = Encoder.build(BackboneConfig(name=str(folder)), PoolingConfig(name="cls"), seed=0).eval()
+    assert abs(seen_once.encode(texts)[0] - seen_once.encode(texts)[1]).max() < 1e-6
+    alone = np.stack([made.encode(text) for text in texts])  # without padding
+    np.testing.assert_allclose(alone, first, atol=1e-6)
+    tokens = made.tokenize(texts).take(np.arange(3))
+    for model in made.modules():
+        if isinstance(model, torch.nn.Dropout):
+            model.p = 0.0
+    seeded = made(tokens, seeds=torch.arange(3)).detach()
+    np.testing.assert_allclose(seeded, first, atol=1e-6)
+    made.save(tmp_path / "saved")
+    np.testing.assert_array_equal(Encoder.load(tmp_path / "saved").encode(texts), first)
+
+
+def test_a_model_that_sees_the_whole_text_is_refused(folders):
+    with pytest.raises(ConfigError, match=r"backbone\.bidirectional: known for llama, .* this model is bert"):
+        backbone.load(BackboneConfig(name=str(folders["bert"]), bidirectional=True), seed=0)
 
 
 def test_what_is_read_without_transformers_is_cut_too_and_completed_alike(bert_shaped_folder):

@@ -14,6 +14,8 @@ from embedrun.config.safety import launcher_of
 from embedrun.console import clean, fitted, room, wrapped
 from embedrun.dataset import named
 from embedrun.errors import MISSING, ConfigError, DataError
+from embedrun.launch.stages import Stage, stages_of
+from embedrun.launch.stages import check as check_stages
 from embedrun.rows import drawn_of
 from embedrun.store import Store, hub
 
@@ -37,6 +39,8 @@ def main(argv: Sequence[str]) -> int:
     launcher_of(request.overrides)
     if request.show:
         return show(request)
+    if stages := stages_of(request):
+        return _check_stages(stages, request)
     single = None if request.multirun else composed(request)
     if single is None or single.multirun:
         return check_sweep(request)
@@ -50,6 +54,18 @@ def _plan(job: Composed) -> "TrainPlan":
     from embedrun.runs.search import settled
 
     return plan_train(settled(job.config, pin=hub.pinned), here=False)
+
+
+def _check_stages(stages: Sequence[Stage], request: Request) -> int:
+    """Check each stage, and print what each training would do."""
+    check_stages(stages)
+    for stage in stages:
+        print(f"{stage.label}\n", flush=True)
+        if stage.command == "train":
+            report(_plan(stage.job), stage.job.overrides, request)
+            print(flush=True)
+    print(f"{len(stages)} stages, all valid")
+    return 0
 
 
 def check_sweep(request: Request) -> int:

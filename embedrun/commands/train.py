@@ -7,6 +7,8 @@ from embedrun.commands.command_line import ComposingParser, start
 from embedrun.config.compose import composed
 from embedrun.config.safety import launcher_of
 from embedrun.errors import USAGE
+from embedrun.launch.stages import run as run_stages
+from embedrun.launch.stages import stages_of
 
 _EXAMPLES = (
     "embedrun train +experiment=quickstart",
@@ -34,6 +36,8 @@ def main(argv: Sequence[str]) -> int:
         return USAGE
     request = parser().request(argv)
     launcher_of(request.overrides)  # refuses one that there is not
+    if stages := stages_of(request):
+        return run_stages(stages)
     job = None if request.show or request.multirun else composed(request)
     if job is None or job.multirun or request.again:
         return start(request)

@@ -61,6 +61,8 @@ def composed(
             taken = [*without_auto(given), *added]
             full = _compose(request, _parsed(taken, request), folder, strict)
             config, hydra = _unresolved(full)
+        if "stages" in {**config, **(config.get("experiment") or {})}:
+            _refuse(["experiment: a list of stages, which `embedrun train` and `embedrun check` alone take"])
         about_hydra = [override for override in given if is_hydra(override)]
         _, allowed = _unresolved(_choices_composed(request.root, [*about_hydra, *folder]))
         _refuse([*safety.code_keys(config), *safety.hydra_problems(hydra, allowed)])

@@ -84,6 +84,16 @@ def merged(first: Plain, second: Plain | None) -> Plain:
     return options
 
 
+def stages(name: str, folders: Sequence[Path]) -> list[str]:
+    """The command lines that an experiment consists of; none of one that is a run by itself."""
+    root = next((root for root in folders if (root / f"experiment/{name}.yaml").is_file()), None)
+    try:
+        options = {} if root is None else read_yaml(root / f"experiment/{name}.yaml")
+    except ValueError:  # no plain YAML, which whoever composes it says
+        return []
+    return [str(line) for line in options.get("stages") or ()] if isinstance(options, Mapping) else []
+
+
 def remarks(
     experiments: Sequence[str], folders: Sequence[Path] = (), *, mark: str = "open"
 ) -> dict[str, list[str]]:

@@ -1,0 +1,52 @@
+"""An experiment of several stages: each starts from what the one before has made, and none runs twice."""
+
+from pathlib import Path
+
+import pytest
+
+from embedrun.config import presets
+from embedrun.config.request import Request
+from embedrun.launch.stages import check, stages_of
+
+pytestmark = pytest.mark.usefixtures("_alone")
+OWN = {
+    "first": "defaults: [quickstart, _self_]\nname: first\n",
+    "second": "defaults: [quickstart, _self_]\nname: second\nbackbone: {name: 'run:first', scratch: null}\n",
+    "both": "stages: [train +experiment=first, train +experiment=second]\n",
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path, options: tuple[str, ...]) -> list[str]:
+    folder = tmp_path / "my" / "experiment"
+    folder.mkdir(parents=True)
+    for name, text in OWN.items():
+        (folder / f"{name}.yaml").write_text(f"# @package _global_\n{text}")
+    small = [one for one in options if not one.startswith(("+experiment", "backbone", "name="))]
+    return ["--config-dir", str(folder.parent), "+experiment=both", *small]
+
+
+def test_the_second_starts_from_the_first_and_both_are_found_again(embedrun, own):
+    ended = embedrun("train", *own)
+    assert ended.code == 0, ended.err
+    (first,), (second,) = (list(Path("outputs", name).glob("2*")) for name in ("first", "second"))
+    assert f"name: {first.resolve()}" in (second / "config.yaml").read_text(encoding="utf-8")
+    again = embedrun("train", *own)
+    assert again.code == 0
+    assert again.out.count("finished before") == 2
+    assert len(list(Path("outputs").glob("*/2*"))) == 2
+
+
+def test_faults_of_all_stages_come_before_any_runs(embedrun, own):
+    ended = embedrun("train", *own, "training.lr=-1")
+    assert ended.code == 2
+    assert ended.err.count("training.lr: must be above 0, got -1.0") == 2
+    assert not Path("outputs").exists()
+    assert "leave -m, --cfg and hydra options out" in embedrun("train", *own, "-m").err
+
+
+def test_the_stages_of_our_presets_are_valid():
+    found = [name for name in presets.groups()["experiment"] if presets.stages(name, [presets.folder()])]
+    assert found == ["ran", "raoe_bert"]
+    for name in found:
+        check(stages_of(Request.typed("train", [f"+experiment={name}"])))

@@ -15,6 +15,7 @@ from embedrun import backbone as backbones
 from embedrun import cycles, export
 from embedrun.backbone import Backbone, adapter
 from embedrun.backbone.adapter import has_adapter
+from embedrun.backbone.declared import activation_of, read_mapping
 from embedrun.backbone.packed import packed
 from embedrun.backbone.pretrained import quiet
 from embedrun.backbone.transformer import absolute_positions, longest_text, scored_length
@@ -27,12 +28,14 @@ from embedrun.pooling import (
     POOLER,
     POOLINGS,
     SKIPPING,
+    Dense,
     OfLayers,
     Pooling,
     behind,
     new_head,
     pooler_layer,
     problems,
+    read_dense,
     read_head,
 )
 from embedrun.prompts import Prompt, of
@@ -49,6 +52,7 @@ class Encoder(nn.Module):
 
     Args:
         head: the layer behind ``cls_mlp``; None: none.
+        dense: layers behind the pooling, as the model's files have them.
         keep_head: whether `encode` and `save` use it, and not only `forward`, which is for training.
         prompt: what `encode` puts around every text; None: nothing.
         roles: what it puts around queries and documents instead, by role; one that is left out has `prompt`.
@@ -65,6 +69,7 @@ class Encoder(nn.Module):
         *,
         normalize: bool = False,
         head: nn.Linear | None = None,
+        dense: Sequence[Dense] = (),
         keep_head: bool = False,
         prompt: Prompt | None = None,
         roles: Mapping[str, Prompt | None] | None = None,
@@ -74,6 +79,8 @@ class Encoder(nn.Module):
         self.pooling = pooling
         self.normalize = normalize
         self.head = head
+        self.dense = nn.Sequential(*dense)
+        self._dim = dense[-1].linear.out_features if dense else backbone.dim
         self.keep_head = keep_head
         self.layers_every: int | None = None  # of a training whose losses see inner layers
         # Encodes with the other processes of a run; None, also as a result: this one does alone.
@@ -114,6 +121,11 @@ class Encoder(nn.Module):
         if chosen.warning:
             say_and_log(f"warning: {chosen.warning}")
         head = None
+        dense, dim = [], loaded.dim
+        for place in says.dense if pooling.name == "auto" else ():
+            settings = read_mapping(place / "config.json")
+            dense.append(read_dense(place, settings, activation_of(settings), dim=dim))
+            dim = dense[-1].linear.out_features
         if chosen.name == HEAD:
             head = read_head(says.head, dim=loaded.dim) if says.head else new_head(loaded.model, seed=seed)
         encoder = cls(
@@ -121,6 +133,7 @@ class Encoder(nn.Module):
             chosen,
             normalize=bool(says.normalize if pooling.normalize is None else pooling.normalize),
             head=head,
+            dense=dense,
             # Files hold a head because it was kept.
             keep_head=head is not None and (pooling.keep_head or pooling.name == "auto"),
             prompt=says.prompt if backbone.prompt is None else of(backbone.prompt),
@@ -192,7 +205,7 @@ class Encoder(nn.Module):
     @property
     def dim(self) -> int:
         """Length of a vector."""
-        return self.backbone.dim
+        return self._dim
 
     def forward(
         self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None, unpadded: bool = False
@@ -207,9 +220,12 @@ class Encoder(nn.Module):
         """
         pool = self.pooling if self.layers_every is None else OfLayers(self.pooling, self.layers_every)
         vectors = self.backbone(tokens, pool, dropout=dropout, seeds=seeds, unpadded=unpadded)
-        vectors = vectors.unflatten(1, (-1, self.dim))  # (texts, layers, dim)
-        layer = self.layer(training=True)
-        return self.scale(vectors if layer is None else behind(layer, vectors)).flatten(1)
+        vectors = vectors.unflatten(1, (-1, self.backbone.dim))  # (texts, layers, width)
+        return self.scale(self.behind(self.layer(training=True), vectors)).flatten(1)
+
+    def behind(self, layer: nn.Linear | None, pooled: Tensor) -> Tensor:
+        """Pooled vectors, ``(..., width)``, through what stands behind the pooling, ``(..., dim)``."""
+        return self.dense(pooled if layer is None else behind(layer, pooled))
 
     def tokenize(self, texts: list[str], role: str | None = None) -> TokenTable:
         """Token ids of texts as `encode` reads them: in the prompt, cut to `max_length` tokens."""
@@ -327,7 +343,7 @@ class Encoder(nn.Module):
             )
             with contextlib.closing(passes):
                 for part, pooled in passes:
-                    pooled = pooled if layer is None else behind(layer, pooled)  # (group, dim)
+                    pooled = self.behind(layer, pooled)  # (group, dim)
                     yield part, (_unit(pooled) if unit else pooled).cpu().numpy()
 
     @staticmethod
@@ -381,6 +397,7 @@ class Encoder(nn.Module):
                 tokenizer=self.backbone.tokenizer,
                 pooling=replace(self.pooling, name=self.pools),
                 layer=self.layer(training=False),
+                dense=[module for module in self.dense if isinstance(module, Dense)],
                 normalize=self.normalize,
                 max_length=self.max_length,
                 lowercase=says.lowercase,

@@ -1,7 +1,7 @@
 """A model folder that transformers and sentence-transformers load."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from embedrun.errors import DISK, MISSING, OUT_OF_MEMORY, RunFailed, exit_code
 from embedrun.files import Plain, copy_mode
-from embedrun.pooling import HEAD, Pooling
+from embedrun.pooling import HEAD, Dense, Pooling
 from embedrun.prompts import PLACE, Prompt
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def write_model(
     tokenizer: "PreTrainedTokenizerBase",
     pooling: Pooling,
     layer: nn.Linear | None,
+    dense: Sequence[Dense],
     normalize: bool,
     max_length: int,
     lowercase: bool,
@@ -63,6 +64,7 @@ def write_model(
         base: of an adapter: type of the frozen weights, and how they are in 4 bits.
         lowercase: whether texts are lower-cased before the tokenizer, which cuts them to `max_length` tokens.
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
+        dense: layers behind the pooling.
         prompt: around every text. sentence-transformers supports only what stands before a text.
         roles: around queries and documents instead, by role.
         named: prompts that it puts before a text on request, by name.
@@ -83,6 +85,7 @@ def write_model(
         "lowercase": lowercase,
         "padded_to": pooling.padded_to,
         "head": "2_Dense" if pooling.name == HEAD else None,
+        **({"dense": [f"{place}_Dense" for place in range(2, 2 + len(dense))]} if len(dense) else {}),
         "prompt": template,
         "text_edit": text_edit,
         **({"skip_prompt": True} if pooling.skip_prompt else {}),
@@ -97,6 +100,9 @@ def write_model(
     if prompts := _prompts(prompt, roles, named):
         _json(folder / "config_sentence_transformers.json", prompts)
     kinds = ["Transformer", *_modules(folder, model.config, pooling, layer)]
+    for module in dense:
+        _dense(folder / f"{len(kinds)}_Dense", module.linear.weight, module.linear.bias, module.activation)
+        kinds.append("Dense")
     modules = [
         {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"{_MODULES}.{kind}"}
         for i, kind in enumerate([*kinds, "Normalize"] if normalize else kinds)
@@ -196,9 +202,10 @@ def _modules(
     return [*kinds, "Dense"] if (folder / "2_Dense").is_dir() else kinds
 
 
-def _dense(target: Path, weight: Tensor, bias: Tensor | None = None) -> None:
+def _dense(target: Path, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> None:
     """Write a linear layer, ``(out, in)`` and ``(out,)``; tanh comes behind one with a bias."""
-    function = "linear.Identity" if bias is None else "activation.Tanh"
+    activation = activation or ("Identity" if bias is None else "Tanh")
+    function = f"{'linear' if activation == 'Identity' else 'activation'}.{activation}"
     config = {
         "in_features": weight.shape[1],
         "out_features": weight.shape[0],

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from embedrun.config import PoolingConfig, nearest
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -289,6 +290,41 @@ def behind(layer: nn.Linear, vectors: Tensor) -> Tensor:
     # In half precision the layer would round the vectors just before the losses, and save next to no time.
     with torch.autocast(vectors.device.type, enabled=False):
         return torch.tanh(layer(vectors.to(layer.weight.dtype)))  # (texts, dim)
+
+
+ACTIVATIONS = {"Identity": nn.Identity, "Tanh": nn.Tanh, "ReLU": nn.ReLU, "GELU": nn.GELU}
+
+
+class Dense(nn.Module):
+    """A linear layer behind the pooling and its activation, as of sentence-transformers; never trained here.
+
+    Args:
+        linear: from pooled vectors.
+        activation: a name of `ACTIVATIONS`.
+    """
+
+    def __init__(self, linear: nn.Linear, activation: str) -> None:
+        super().__init__()
+        self.linear, self.activation = linear.requires_grad_(False), activation
+        self.function = ACTIVATIONS[activation]()
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """``(..., out)`` of vectors ``(..., in)``, float32 or wider under any autocast."""
+        with torch.autocast(vectors.device.type, enabled=False):
+            return self.function(self.linear(vectors.to(self.linear.weight.dtype)))
+
+
+def read_dense(folder: Path, config: Plain, activation: str, *, dim: int) -> Dense:
+    """The `Dense` module in a folder, for vectors of length `dim`; `config` is its `config.json`."""
+    path = folder / "model.safetensors"
+    try:
+        tensors = {name.removeprefix("linear."): one.float() for name, one in load_file(path).items()}
+        linear = nn.Linear(dim, config["out_features"], bias="bias" in tensors)
+        linear.load_state_dict(tensors)
+    except Exception as fault:  # a damaged file, or one of another shape, fails in any way
+        why = " ".join(str(fault).split())[:200]
+        raise DataError(f"{path}: not a layer for {dim} dimensions: {why}") from fault
+    return Dense(linear, activation)
 
 
 def new_head(model: "PreTrainedModel", *, seed: int) -> nn.Linear:

@@ -41,6 +41,7 @@ class _Graph(nn.Module):
     def __init__(self, model: nn.Module, encoder: Encoder, layer: nn.Linear | None) -> None:
         super().__init__()
         self.model, self.pooling, self.layer, self.scale = model, encoder.pooling, layer, encoder.scale
+        self.dense = encoder.dense
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         every = self.pooling.all_layers
@@ -49,7 +50,7 @@ class _Graph(nn.Module):
         vectors = self.pooling(layers, attention_mask)  # (texts, dim)
         if self.layer is not None:
             vectors = behind(self.layer, vectors)
-        return given.last_hidden_state, self.scale(vectors)
+        return given.last_hidden_state, self.scale(self.dense(vectors))
 
 
 def write(encoder: Encoder, folder: Path, *, int8: bool) -> None:

@@ -22,6 +22,7 @@ from embedrun.curation.collect import plan_collect
 from embedrun.curation.generate import plan_generate
 from embedrun.evaluation.mteb import Mteb
 from embedrun.experiment.plan import plan_evaluate, plan_train
+from embedrun.launch.stages import stages_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -108,7 +109,10 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert set(argv) <= set(re.findall(r"-[\w-]+", helped(word)))
     elif word in PLANS:
         request = import_module(f"embedrun.commands.{word.replace('-', '_')}").parser().request(argv)
-        for job in jobs_of(request):
+        stages = stages_of(request) if word in ("train", "check") else []
+        for stage in stages:
+            PLANS[stage.command](stage.job.config)  # type: ignore[arg-type]
+        for job in jobs_of(request) if not stages else ():
             PLANS[word](composed(request, job).config)  # type: ignore[arg-type]
     elif word == "table":
         table.arguments_of(argv)

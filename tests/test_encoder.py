@@ -2,11 +2,14 @@ import doctest
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from minilm import minilm_folder
+from safetensors.torch import save_file
+from small_models import put
 
 from embedrun.backbone import packed, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
@@ -348,3 +351,30 @@ def test_vectors_of_inner_layers_stand_before_those_of_the_last(pooling):
     torch.testing.assert_close(both[:, -encoder.dim :], last)
     cut = Encoder.build(BackboneConfig(name=str(minilm_folder()), layers=1), config, seed=0).eval()
     torch.testing.assert_close(both[:, : encoder.dim], cut(texts))
+
+
+def test_dense_layers_behind_the_pooling_are_those_of_sentence_transformers(tmp_path: Path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling as TheirPooling
+
+    torch.manual_seed(0)
+    base = put(tmp_path / "base", "bert")
+    words = Transformer(str(base))
+    layers = [Dense(16, 24, bias=False, activation_function=torch.nn.Identity()), Dense(24, 8)]
+    model = SentenceTransformer(modules=[words, TheirPooling(16, "mean"), *layers, Normalize()])
+    model.save(str(tmp_path / "theirs"))
+    texts = ["a dog runs", "the happy cat", "a little dog ran fast over the hill"]
+    ours = Encoder.load(tmp_path / "theirs")
+    assert ours.dim == 8
+    np.testing.assert_allclose(ours.encode(texts), model.encode(texts), atol=1e-6)
+    trained = ours(ours.tokenize(texts).take(np.arange(3))).detach()
+    np.testing.assert_allclose(trained, ours.encode(texts), atol=1e-6)
+    ours.save(tmp_path / "ours")
+    np.testing.assert_array_equal(Encoder.load(tmp_path / "ours").encode(texts), ours.encode(texts))
+    again = SentenceTransformer(str(tmp_path / "ours"))
+    np.testing.assert_allclose(again.encode(texts), ours.encode(texts), atol=1e-6)
+    weights = tmp_path / "theirs" / "2_Dense" / "model.safetensors"
+    save_file({"linear.weight": torch.zeros(24, 15)}, weights)
+    with pytest.raises(DataError, match="not a layer for 16 dimensions"):
+        Encoder.load(tmp_path / "theirs")

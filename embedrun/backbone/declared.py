@@ -9,7 +9,7 @@ from embedrun.config import Checker
 from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, as_written, read_json
-from embedrun.pooling import SKIPPING
+from embedrun.pooling import ACTIVATIONS, SKIPPING
 from embedrun.prompts import PLACE, Prompt
 
 T = TypeVar("T")
@@ -27,6 +27,7 @@ class Own:
     lowercase: bool = option(unit="whether texts are lower-cased")
     padded_to: int | None = option(None, unit="tokens, of the _legacy poolings", at_least=1)
     head: str | None = option(None, unit="folder, of cls_mlp")
+    dense: list[str] | None = option(None, unit="folders, of layers behind the pooling")
     prompt: str | None = option(None, unit="template")
     text_edit: str | None = option(None, unit="name")
     prompts: dict[str, str] | None = option(None, unit="templates by role")
@@ -98,6 +99,7 @@ class Declared:
         first_layer: of ``first_last_mean``.
         padded_to: of the ``_legacy`` poolings, tokens.
         head: folder with the weights of the layer behind ``cls_mlp``.
+        dense: folders of the `Dense` modules behind the pooling, in order.
         max_length: tokens.
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
         named: prompts that sentence-transformers puts before a text on request, by name.
@@ -114,6 +116,7 @@ class Declared:
     lowercase: bool = False
     padded_to: int | None = None
     head: Path | None = None
+    dense: tuple[Path, ...] = ()
     prompt: Prompt | None = None
     named: Mapping[str, str] = field(default_factory=dict)
     by_role: Mapping[str, Prompt | None] = field(default_factory=dict)
@@ -194,12 +197,13 @@ def _embedrun(path: Path) -> Declared:
     if (schema := read_mapping(path).get("schema")) != SCHEMA:
         raise DataError(f"{path}: schema {schema!r}, and this version of embedrun reads {SCHEMA}")
     says = vars(part(path, Own))
-    head, template, text_edit, prompts = (
-        says.pop(name) for name in ("head", "prompt", "text_edit", "prompts")
+    head, dense, template, text_edit, prompts = (
+        says.pop(name) for name in ("head", "dense", "prompt", "text_edit", "prompts")
     )
     return Declared(
         **says,
         head=path.parent / head if head else None,
+        dense=tuple(path.parent / place for place in dense or ()),
         prompt=_prompt(path, template, text_edit),
         by_role={
             role: None if words == PLACE else _prompt(path, words) for role, words in (prompts or {}).items()
@@ -235,6 +239,8 @@ def _sentence_transformers(folder: Path, modules: Any) -> Declared:
         is_dense_behind = kinds[:3] == ["Transformer", "Pooling", "Dense"] and declared.foreign == ("Dense",)
         head = places["Dense"] if is_dense_behind and _is_head(places["Dense"]) else None
         declared = _pooled(declared, read_mapping(place), head)
+        if declared.foreign and (dense := _dense(folder, modules, kinds)):
+            declared = replace(declared, dense=dense, foreign=())
         files["pooling"] = place.relative_to(folder).as_posix()
     if declared.prompt is not None:
         files["prompt"] = _PROMPTS
@@ -274,12 +280,33 @@ def _mode(config: Plain) -> str:
     return "+".join(modes)
 
 
+def _dense(folder: Path, modules: Any, kinds: list[str]) -> tuple[Path, ...]:
+    """The folders of `Dense` modules right behind the pooling; none if other modules are foreign as well."""
+    rest = kinds[2:-1] if kinds[-1] == "Normalize" else kinds[2:]
+    if kinds[:2] != ["Transformer", "Pooling"] or {*rest} != {"Dense"}:
+        return ()
+    places = tuple(folder / module["path"] for module in modules[2 : 2 + len(rest)])
+    return places if all(map(is_dense, places)) else ()
+
+
 def _is_head(place: Path) -> bool:
     """Whether a folder has a layer like that of ``cls_mlp``: tanh of a square one, of the pooled vector."""
     if not (place / "model.safetensors").is_file():
         return False
     config = read_mapping(place / "config.json")
-    plain = not config.get("use_residual") and config.get("module_input_name") in (None, "sentence_embedding")
     square = config["in_features"] == config["out_features"] and config.get("bias", True)
-    tanh = str(config.get("activation_function", "Tanh")).rpartition(".")[2] == "Tanh"
-    return bool(plain and square and tanh)
+    return bool(is_dense(place) and square and activation_of(config) == "Tanh")
+
+
+def is_dense(place: Path) -> bool:
+    """Whether a folder has a `Dense` module of the pooled vector, with an activation that we have."""
+    if not (place / "model.safetensors").is_file():
+        return False
+    config = read_mapping(place / "config.json")
+    plain = not config.get("use_residual") and config.get("module_input_name") in (None, "sentence_embedding")
+    return bool(plain and activation_of(config) in ACTIVATIONS)
+
+
+def activation_of(config: Plain) -> str:
+    """The name of the activation of a `Dense` module, as torch's class has it."""
+    return str(config.get("activation_function", "Tanh")).rpartition(".")[2]

@@ -117,6 +117,7 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
             padded_to=pooling.padded_to,
             foreign=(),
             head=None,
+            dense=(),
         )
     try:
         trained = base.prompt if made.backbone.prompt is None else of(made.backbone.prompt)

@@ -153,6 +153,10 @@ _PUBLISHED: dict[str, tuple[Plain, tuple[int, int, int, int], Plain]] = {
     ),
     "Qwen/Qwen3-0.6B-Base": (_QWEN3, (1024, 28, 16, 3072), {}),
     "Qwen/Qwen3-Embedding-0.6B": (_QWEN3, (1024, 28, 16, 3072), {"vocab_size": 151669}),
+    "google/embeddinggemma-300m": (
+        {"model_type": "gemma3_text", "vocab_size": 262144, "max_position_embeddings": 2048},
+        (768, 24, 3, 1152), {"num_key_value_heads": 1, "head_dim": 256},
+    ),
     "meta-llama/Llama-2-7b-hf": (_LLAMA, (4096, 32, 32, 11008), {}),
     "Qwen/Qwen2.5-0.5B": (
         _QWEN2, (896, 24, 14, 4864), {"num_key_value_heads": 2, "max_position_embeddings": 32768},

@@ -55,7 +55,8 @@ def test_tanh_of_a_square_layer_behind_the_first_token_is_our_kept_head(tmp_path
         {"use_residual": True},
     ):
         (folder / "config.json").write_text(json.dumps({**HEAD, **change}))
-        assert read(tmp_path) == Declared(pooling="cls", normalize=True, foreign=("Dense",))
+        there = {"foreign": ("Dense",)} if "use_residual" in change else {"dense": (folder,)}
+        assert read(tmp_path) == Declared(pooling="cls", normalize=True, **there)
 
 
 @pytest.mark.parametrize(

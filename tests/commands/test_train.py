@@ -162,7 +162,12 @@ def test_everything_that_is_missing_is_named_before_a_run_directory_is_made(refu
 
 
 @pytest.mark.parametrize(
-    ("family", "preset", "pooling"), [("qwen3", "qwen3_0_6b", "last_token"), ("xlm-roberta", "bge_m3", "cls")]
+    ("family", "preset", "pooling"),
+    [
+        ("qwen3", "qwen3_0_6b", "last_token"),
+        ("xlm-roberta", "bge_m3", "cls"),
+        ("gemma3", "embeddinggemma_300m", "mean"),
+    ],
 )
 def test_other_architectures_are_trained_in_their_tiny_form(
     embedrun, options, tmp_path, family, preset, pooling

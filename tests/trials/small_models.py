@@ -8,6 +8,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import (
     AutoModel,
     BertConfig,
+    Gemma3TextConfig,
     LlamaConfig,
     ModernBertConfig,
     PreTrainedTokenizerFast,
@@ -17,7 +18,7 @@ from transformers import (
     XLMRobertaConfig,
 )
 
-# Those that also have unpadded passes; `put` knows qwen3 and xlm-roberta, too.
+# Those that also have unpadded passes; `put` knows qwen3, xlm-roberta and gemma3, too.
 FAMILIES = ("bert", "roberta", "modernbert", "llama", "qwen2")
 _WORDS = [
     "a little dog ran fast over the hill and was happy to see the big red ball again",
@@ -48,6 +49,9 @@ def put(folder: Path, family: str) -> Path:
         "qwen2": lambda **own: Qwen2Config(**own, num_key_value_heads=1),
         "qwen3": lambda **own: Qwen3Config(**own, num_key_value_heads=1, head_dim=8),
         "xlm-roberta": XLMRobertaConfig,
+        "gemma3": lambda **own: Gemma3TextConfig(
+            **own, num_key_value_heads=1, head_dim=8, use_bidirectional_attention=True
+        ),
     }[family](**shape)
     with torch.random.fork_rng():
         torch.manual_seed(3)

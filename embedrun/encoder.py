@@ -202,6 +202,11 @@ class Encoder(nn.Module):
                 f"lower it, or raise {group}.max_length where the model allows it"
             )
 
+    def add(self, layer: Dense) -> None:
+        """Put one more layer behind the pooling, for all that follows."""
+        self.dense.append(layer)
+        self._dim = layer.linear.out_features
+
     @property
     def dim(self) -> int:
         """Length of a vector."""

@@ -24,4 +24,5 @@ from embedrun.config.options import (
     TrackingConfig,
     TrainConfig,
     TrainingConfig,
+    WhitenConfig,
 )

@@ -41,7 +41,10 @@ def decisive(config: Plain, least: str = "where") -> Plain:
     An option that came after runs had begun is left out where it has the value that held before.
     """
     words = _ORDER[: _ORDER.index(least) + 1]
-    kept = _kept(_without(config, {"layers": None, "prompts": {"query": None, "document": None}}), words)
+    kept = _kept(
+        _without(config, {"layers": None, "whiten": None, "prompts": {"query": None, "document": None}}),
+        words,
+    )
     evaluation = kept.get("evaluation")
     for group, former in _former(kept, config.get("dataset")).items():
         if isinstance(kept.get(group), Mapping):

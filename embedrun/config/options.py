@@ -393,6 +393,14 @@ class TrainConfig:
 
 
 @dataclass
+class WhitenConfig:
+    """A linear map behind the pooling that gives the vectors of these texts mean 0 and covariance 1."""
+
+    dataset: str = option(unit="name of a data set, whose training texts it is fitted on, such as nli")
+    dims: int | None = option(None, unit="numbers that are kept, of most variance; null: all", at_least=1)
+
+
+@dataclass
 class EvaluateConfig:
     """The whole of `embedrun evaluate`."""
 
@@ -400,6 +408,7 @@ class EvaluateConfig:
     revision: str | None = option(None, unit=_REVISION)
     layers: int | None = option(None, unit="layers that are kept, the first ones; null: all", at_least=0)
     max_length: int | None = option(None, unit="tokens; short for evaluation.max_length", at_least=4)
+    whiten: WhitenConfig | None = option(None, unit="{dataset: NAME}: also saves the model; null: none")
     pooling: PoolingConfig = option(unit="group")
     dataset: dict[str, Any] | None = option(None, unit="group; only for evaluation=heldout")
     gpu: GpuConfig = option(unit="group")

@@ -21,6 +21,7 @@ from embedrun.experiment.contamination import Contamination, tell
 from embedrun.experiment.outcome import open_run_directory
 from embedrun.experiment.plan import plan_evaluate
 from embedrun.experiment.scoring import Kept, finite_intervals
+from embedrun.experiment.whitening import fitted_on, whiten
 from embedrun.family import code_of
 from embedrun.files import Plain
 from embedrun.gpu import Compute
@@ -59,11 +60,12 @@ def run(
     data.check_places(splits, plan.tasks, model, None, store)
     scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation)
     seen = data.seen_rows(plan, store)
+    fitted = fitted_on(config.whiten, store)
     shared = Contamination.find(seen, scorer.rows) if seen else None
     if shared is not None:
         scorer = scorer.without(near.clean(shared, config.evaluation.near))
     skipped = data.skipped_in([*seen, *scorer.every_rows()])
-    read = scoring.fingerprints_of(seen) | scorer.fingerprints() | code_of(plain)
+    read = scoring.fingerprints_of([*seen, *fitted]) | scorer.fingerprints() | code_of(plain)
     read |= data.of_models(model, None) | hub.commit_of(config.dataset)
     if resumed is not None:
         search.same_data(resumed, read)
@@ -95,6 +97,7 @@ def run(
             directory_of_run.go_on()
         workers.made(folder)
         encoder = _encoder(config, compute)
+        whiten(encoder, fitted, config.whiten, folder / "model")
         loaded = time.monotonic()
         say(
             f"pooling {encoder.pooling.name}, texts of at most {encoder.max_length} tokens, "

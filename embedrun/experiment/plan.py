@@ -25,7 +25,7 @@ from embedrun.config.decides import is_own
 from embedrun.config.mixture import NAME, OF_PART, SPLITS_SCORED, alone, data_sets, is_mix, parts_of, placed
 from embedrun.dataset import DataSet, columns_of, graded, roles_of, views_of
 from embedrun.dataset.mix import Mix, Part, each
-from embedrun.dataset.named import data_set
+from embedrun.dataset.named import data_set, data_split
 from embedrun.dataset.published import Stsb
 from embedrun.dataset.split import is_ranked
 from embedrun.errors import ConfigError
@@ -446,6 +446,13 @@ def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
             "pooling.name: cls_mlp is for training; choose pooling=auto, which uses the head of a model "
             "that has kept it, or pooling=cls"
         )
+    if config.whiten is not None:
+        try:
+            data_split(config.whiten.dataset, "train")
+        except (ValueError, ConfigError) as fault:
+            checker.problems.append(f"whiten.dataset: {fault}")
+        if config.gpu.processes * config.gpu.nodes > 1:
+            checker.problems.append("whiten: is fitted by one process; leave gpu.processes at 1")
     both = {config.max_length, config.evaluation.max_length} - {None}
     if len(both) > 1:
         checker.problems.append(

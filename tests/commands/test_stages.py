@@ -1,5 +1,6 @@
 """An experiment of several stages: each starts from what the one before has made, and none runs twice."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,13 @@ def test_the_second_starts_from_the_first_and_both_are_found_again(embedrun, own
     assert again.code == 0
     assert again.out.count("finished before") == 2
     assert len(list(Path("outputs").glob("*/2*"))) == 2
+    # A later run of the first stage's name is not what the second starts from.
+    assert embedrun("train", *own, "seed=7").code == 0
+    shutil.rmtree(second)
+    assert embedrun("train", *own).code == 0
+    starts = [(run / "config.yaml").read_text(encoding="utf-8") for run in Path("outputs/second").glob("2*")]
+    assert len(starts) == 2
+    assert sum(f"name: {first.resolve()}" in text for text in starts) == 1
 
 
 def test_faults_of_all_stages_come_before_any_runs(embedrun, own):

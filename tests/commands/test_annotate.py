@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embedrun.dataset import prepared
 from embedrun.dataset.nli import NliScored
 from embedrun.encoder import Encoder
 from embedrun.store import Store
@@ -68,8 +69,6 @@ def test_scores_are_the_cosines_of_the_teacher(annotate, tiny):
     ]
     rows = scored("out")
     assert len(rows) == 48
-    first = NliScored(path="out", column="score_1").read("train", Store(Path("none"))).targets["score"]
-    assert first.tolist() == [row["score_1"] for row in rows]
     assert NliScored(path="out").read("train", Store(Path("none"))).targets["score"].tolist() == [
         pytest.approx(row["score"]) for row in rows
     ]
@@ -84,6 +83,16 @@ def test_scores_are_the_cosines_of_the_teacher(annotate, tiny):
     for name, values in found.items():
         words = next(line for line in ended.out.splitlines() if line.startswith(name)).split()
         assert words[1:3] == [str(values["pairs"]), f"{values['mean']:.4f}"]
+
+
+@pytest.mark.parametrize("large", [0, 1 << 30])  # rows of a large file are kept, those of a small one are not
+def test_the_score_of_one_teacher_or_of_the_authors_is_a_column(tmp_path, monkeypatch, large: int):
+    monkeypatch.setattr(prepared, "_LARGE", large)
+    row = {"text1": "a", "text2": "b", "label": 0, "score": 0.5, "score_1": 0.25, "similarity": 0.75}
+    (tmp_path / "own.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    for column in ("score", "score_1", "similarity"):
+        data_set = NliScored(path=str(tmp_path / "own.jsonl"), column=column)
+        assert data_set.read("train", Store(tmp_path)).targets["score"].tolist() == [row[column]]
 
 
 def test_shards_of_two_commands_give_the_bytes_of_one(annotate, whole):

@@ -30,7 +30,7 @@ from embedrun.training.step import Stepper
 register_resolvers()  # presets refer to them
 
 MIXES = sorted(path.stem for path in (folder() / "loss").glob("*.yaml"))
-BY_ROWS = ["angle", "arccse", "raoe", "rankcse", "sbert", "simcse_supervised"]  # one for each kind of rows
+BY_ROWS = ["angle", "arccse", "raoe", "rankcse", "sbert", "simcse_supervised", "simcse_unsupervised_mlm"]
 ROWS = 7  # of a batch: odd, so that neither two nor three processes have equal shares
 VOCABULARY = 40
 TEACHER_DIMS = (5, 3)

@@ -98,6 +98,18 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
     now = {"loss": {**trained["loss"], "matryoshka": None}, "evaluation": {"tasks": {}, "dims": None}}
     assert decisive(now) == decisive(trained)
     assert decisive({**now, "evaluation": {"tasks": {}, "dims": [8]}}) != decisive(trained)
+    scored = {"model": "m", "dataset": {"name": "nli_scored"}, "backbone": {"name": "m"}}
+    added = {
+        "whiten": None,
+        "dataset": {"name": "nli_scored", "column": "score"},
+        "backbone": {"name": "m", "bidirectional": False},
+    }
+    assert decisive({**scored, **added}) == decisive(scored)
+    for change in (
+        {"whiten": {"dataset": "nli"}},
+        {"dataset": {"name": "nli_scored", "column": "similarity"}},
+    ):
+        assert decisive({**scored, **added, **change}) != decisive(scored)
     for other in ({"dataset": {"name": "of_a_package", **later}}, {"newer": {**own, **later}}):
         assert decisive(other) == other
 

@@ -16,9 +16,10 @@ import small_models
 import torch
 from pretended_cuda import Device
 from torch import Tensor
+from transformers import AutoTokenizer
 
 from embedrun.config.compose import composed
-from embedrun.config.presets import folder
+from embedrun.config.presets import folder, stages
 from embedrun.config.request import Request
 from embedrun.dataset.masking import with_masking
 from embedrun.errors import ConfigError
@@ -37,7 +38,11 @@ pytestmark = pytest.mark.pretend
 ROWS, PART, TOKENS = 24, 6, 32  # rows: more than the 16 ranks that raoe_s1_qwen sets apart
 # The parts of a mixture are steps of other presets.
 MIXTURES = ("mixture_nli_stsb", "study_mixture")
-PRESETS = sorted({path.stem for path in (folder() / "experiment").glob("*.yaml")} - {*MIXTURES})
+PRESETS = sorted(
+    name
+    for name in {path.stem for path in (folder() / "experiment").glob("*.yaml")} - {*MIXTURES}
+    if not stages(name, [folder()])  # presets of their own
+)
 BACKBONES = sorted(path.stem for path in (folder() / "backbone").glob("*.yaml"))
 # As test_mixes.py has them.
 BARS = {"bf16": 2.0**-4, "fp16": 2.0**-7, "tf32": 1e-4}
@@ -51,7 +56,11 @@ WORDS = (
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A folder with a small model of each architecture."""
     place = tmp_path_factory.mktemp("models")
-    return {family: str(small_models.put(place / family, family)) for family in small_models.FAMILIES}
+    folders = {family: str(small_models.put(place / family, family)) for family in small_models.FAMILIES}
+    words = AutoTokenizer.from_pretrained(folders["roberta"])  # has no mask token; one of its tokens is that
+    words.add_special_tokens({"mask_token": words.convert_ids_to_tokens(300)})
+    words.save_pretrained(folders["roberta"])
+    return folders
 
 
 def family_of(name: str) -> str:
@@ -62,7 +71,8 @@ def family_of(name: str) -> str:
 
 @cache
 def configuration(*overrides: str) -> Plain:
-    return composed(Request(command="train", overrides=overrides)).config
+    own_rows = ("dataset.path=texts.txt",) if overrides == ("+experiment=mlm",) else ()
+    return composed(Request(command="train", overrides=(*overrides, *own_rows))).config
 
 
 def made_small(plain: Plain, models: dict[str, str]) -> dict[str, Any]:

@@ -74,6 +74,12 @@ def write_model(
         raise FileExistsError(f"{folder}: not empty; a model needs a new folder")
     write_weights(folder)
     tokenizer.save_pretrained(folder)
+    kinds = ["Transformer", *_modules(folder, model.config, pooling, layer)]
+    behind: list[str] = []
+    for module in dense:
+        behind.append(f"{len(kinds)}_Dense")
+        _dense(folder / behind[-1], module.linear.weight, module.linear.bias, module.activation)
+        kinds.append("Dense")
     template, text_edit = (prompt.template, prompt.text_edit) if prompt else (None, None)
     templates = {role: PLACE if one is None else one.template for role, one in roles.items()}
     says = {
@@ -85,7 +91,11 @@ def write_model(
         "lowercase": lowercase,
         "padded_to": pooling.padded_to,
         "head": "2_Dense" if pooling.name == HEAD else None,
-        **({"dense": [f"{place}_Dense" for place in range(2, 2 + len(dense))]} if len(dense) else {}),
+        **(
+            {"dense": [f"{place}_Dense" for place in range(len(kinds) - len(dense), len(kinds))]}
+            if dense
+            else {}
+        ),
         "prompt": template,
         "text_edit": text_edit,
         **({"skip_prompt": True} if pooling.skip_prompt else {}),
@@ -99,10 +109,6 @@ def write_model(
     _json(folder / "sentence_bert_config.json", settings)
     if prompts := _prompts(prompt, roles, named):
         _json(folder / "config_sentence_transformers.json", prompts)
-    kinds = ["Transformer", *_modules(folder, model.config, pooling, layer)]
-    for module in dense:
-        _dense(folder / f"{len(kinds)}_Dense", module.linear.weight, module.linear.bias, module.activation)
-        kinds.append("Dense")
     modules = [
         {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"{_MODULES}.{kind}"}
         for i, kind in enumerate([*kinds, "Normalize"] if normalize else kinds)

@@ -26,10 +26,13 @@ _CLEAN = "Scores whose names end in `_clean` leave them out."
 
 
 def run_of(folder: Path) -> Path | None:
-    """The run directory that a run directory or its `model/` is of; None for any other folder."""
+    """The run directory of a training that a run directory or its `model/` is of; None for any other folder.
+
+    An evaluation has a model, too, where it whitened one, but nothing was trained.
+    """
     for place in (folder, folder.parent):
         if (place / "config.yaml").is_file() and (place / "results.json").is_file():
-            return place
+            return None if "model" in RunFiles(place, strict=False).config else place
     return None
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 
 from embedrun.encoder import Encoder
 from embedrun.errors import DataError
@@ -32,13 +33,24 @@ def test_no_more_numbers_than_there_are_directions():
         whitening(flat, 2)
 
 
-def test_an_evaluation_scores_and_saves_the_whitened_model(embedrun, tiny):
-    same = ("evaluate", f"model={tiny.path}", "dataset=toy", "evaluation=heldout", "gpu=cpu")
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        ("pooling=auto",),
+        ("pooling=first_last_mean", "pooling.first_layer=1"),  # two modules of sentence-transformers
+        ("pooling=cls_last_mean",),  # a layer of its own stands before the map
+    ],
+)
+def test_an_evaluation_scores_and_saves_the_whitened_model(embedrun, tiny, pooling):
+    same = ("evaluate", f"model={tiny.path}", "dataset=toy", "evaluation=heldout", "gpu=cpu", *pooling)
     ended = embedrun(*same, "whiten={dataset: toy, dims: 8}", "hydra.run.dir=white")
     assert ended.code == 0, ended.err
     encoder = Encoder.load("white/model")
     assert encoder.dim == 8
-    again = embedrun("evaluate", "model=white", *same[2:], "hydra.run.dir=again")
+    texts = ["a dog runs", "the cat sits on the mat"]
+    theirs = SentenceTransformer(str(Path("white/model").resolve()), device="cpu")
+    np.testing.assert_allclose(theirs.encode(texts), encoder.encode(texts), atol=1e-5)
+    again = embedrun("evaluate", "model=white", *same[2:5], "hydra.run.dir=again")
     assert again.code == 0, again.err
     names = ("white", "again", "plain")
     assert embedrun(*same, "hydra.run.dir=plain").code == 0
@@ -46,3 +58,6 @@ def test_an_evaluation_scores_and_saves_the_whitened_model(embedrun, tiny):
     np.testing.assert_allclose(white, scored, atol=1e-6)
     assert abs(np.array(plain) - np.array(white)).max() > 0.01
     assert not Path("plain/model").exists()
+    exported = embedrun("export", "white", "whole")
+    assert exported.code == 0, exported.err
+    np.testing.assert_array_equal(Encoder.load("whole").encode(texts), encoder.encode(texts))

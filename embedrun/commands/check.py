@@ -14,7 +14,7 @@ from embedrun.config.safety import launcher_of
 from embedrun.console import clean, fitted, room, wrapped
 from embedrun.dataset import named
 from embedrun.errors import MISSING, ConfigError, DataError
-from embedrun.launch.stages import Stage, stages_of
+from embedrun.launch.stages import Stage, absent, stages_of
 from embedrun.launch.stages import check as check_stages
 from embedrun.rows import drawn_of
 from embedrun.store import Store, hub
@@ -64,8 +64,9 @@ def _check_stages(stages: Sequence[Stage], request: Request) -> int:
         if stage.command == "train":
             report(_plan(stage.job), stage.job.overrides, request)
             print(flush=True)
-    print(f"{len(stages)} stages, all valid")
-    return 0
+    why, valid = "; ".join(absent(stages)), f"{len(stages)} stages, all valid"
+    print(wrapped(f"{valid}, but would not start here: {why}" if why else valid, room()))
+    return MISSING if why else 0
 
 
 def check_sweep(request: Request) -> int:

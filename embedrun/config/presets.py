@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from embedrun.errors import ConfigError
 from embedrun.files import Plain, read_yaml
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -91,7 +92,13 @@ def stages(name: str, folders: Sequence[Path]) -> list[str]:
         options = {} if root is None else read_yaml(root / f"experiment/{name}.yaml")
     except ValueError:  # no plain YAML, which whoever composes it says
         return []
-    return [str(line) for line in options.get("stages") or ()] if isinstance(options, Mapping) else []
+    lines = options.get("stages") if isinstance(options, Mapping) else None
+    if wrong := [line for line in lines or () if not isinstance(line, str)]:
+        raise ConfigError(
+            f"stages of {name}: {wrong[0]!r} is no text: YAML takes a colon before a blank for a mapping; "
+            "put the stage into double quotes"
+        )
+    return list(lines or ())
 
 
 def remarks(

@@ -11,11 +11,11 @@ from embedrun.config import presets
 from embedrun.config.compose import composed
 from embedrun.config.request import Composed, Request, task_overrides
 from embedrun.console import fitted, room, say
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.launch.job import Job, before, run_in_child
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import MARK, settled_for
-from embedrun.store import hub
+from embedrun.store import Store, hub
 from embedrun.table.cells import referred
 
 _COMMANDS = ("train", "annotate")  # that a stage can be
@@ -76,6 +76,35 @@ def check(stages: Sequence[Stage]) -> None:
         raise ConfigError(list(dict.fromkeys(problems)))
 
 
+def absent(stages: Sequence[Stage]) -> list[str]:
+    """Rows and models of all trainings that are not here, and that no stage before them makes."""
+    from embedrun.backbone import files
+    from embedrun.dataset.named import unreadable
+    from embedrun.experiment import data, scoring
+    from embedrun.experiment.plan import plan_train
+
+    problems: list[str] = []
+    made: list[str] = []  # what runs are called, and folders of rows
+    splits, store = [], None
+    for stage in stages:
+        if stage.command == "annotate":
+            made.append(str(stage.job.config["output"]))
+            continue
+        plan = plan_train(stage.job.config, here=False)
+        store = store or Store.find(plan.config.data_dir)
+        splits += data.read_splits(plan)
+        problems += scoring.lacking(plan.tasks)
+        if (backbone := plan.config.backbone).name not in made:
+            try:
+                files.require(backbone.name, backbone.revision)
+            except DataError as fault:
+                problems += fault.problems
+        made.append(f"{MARK}{plan.config.name}")
+    rows = [] if store is None else unreadable(splits, store)
+    problems += [problem for problem in rows if not any(name in problem for name in made)]
+    return list(dict.fromkeys(problems))
+
+
 def run(stages: Sequence[Stage]) -> int:
     """Run what has not finished before, and print a line for each stage; returns the exit code.
 
@@ -83,6 +112,8 @@ def run(stages: Sequence[Stage]) -> int:
     this name has made, whatever else has finished since.
     """
     check(stages)
+    if problems := absent(stages):
+        raise DataError(problems)
     made: dict[str, str] = {}
     rows, code = [["stage", "state", "score", "result"]], 0
     for number, stage in enumerate(stages, 1):
@@ -91,14 +122,12 @@ def run(stages: Sequence[Stage]) -> int:
             continue
         say(f"stage {number} of {len(stages)}: {stage.label}")
         outcome, state = _run(stage, made)
-        code = outcome.code if outcome.error else 0
+        code = max(outcome.code, 1) if outcome.error else 0
         value = (outcome.main or {}).get("value")
         score = f"{value:.2f}" if isinstance(value, int | float) else "-"
         rows.append([stage.label, "failed" if code else state, score, outcome.directory or "-"])
         if outcome.directory and stage.command == "train":
             made[f"{MARK}{stage.job.config.get('name')}"] = str(Path(outcome.directory).resolve())
-        if outcome.error:
-            say(f"{stage.label}: {outcome.error}")
     print(f"\n{fitted(rows, room())}", flush=True)
     if code:
         say(f"{shlex.join(['embedrun', *sys.argv[1:]])} runs what is left")
@@ -115,6 +144,8 @@ def _run(stage: Stage, made: dict[str, str]) -> tuple[Outcome, str]:
         settled = settled_for(config, None, hub.pinned)
         earlier = before("train", settled, None, Fingerprints())
         if (outcome := earlier.outcome) is not None:
+            if outcome.error:
+                say(outcome.error)
             return outcome, "finished before"
         if earlier.unfinished is not None:
             say(f"it resumes: {earlier.unfinished}")
@@ -122,4 +153,8 @@ def _run(stage: Stage, made: dict[str, str]) -> tuple[Outcome, str]:
     else:
         job = replace(job, choices=None)
     with tempfile.TemporaryDirectory() as scratch:
-        return run_in_child(job, Path(scratch, "outcome.json")), "finished"
+        file = Path(scratch, "outcome.json")
+        outcome = run_in_child(job, file)
+        if outcome.error and not file.is_file():  # it was killed, and has said nothing itself
+            say(str(outcome.error))
+    return outcome, "finished"

@@ -58,8 +58,23 @@ def test_faults_of_all_stages_come_before_any_runs(embedrun, own):
     ended = embedrun("train", *own, "training.lr=-1")
     assert ended.code == 2
     assert ended.err.count("training.lr: must be above 0, got -1.0") == 2
+    absent = embedrun("train", *own, "data_dir=nowhere", "training.dev=stsb")
+    assert absent.code == 3
+    assert absent.err.count("stsb/dev.tsv.gz") == 1
+    assert "run:first" not in absent.err  # the first stage makes it
+    assert embedrun("check", *own, "data_dir=nowhere", "training.dev=stsb").code == 3
     assert not Path("outputs").exists()
     assert "leave -m, --cfg and hydra options out" in embedrun("train", *own, "-m").err
+
+
+def test_a_stage_that_yaml_reads_as_a_mapping_is_refused(embedrun, own):
+    file = Path(own[1], "experiment", "both.yaml")
+    file.write_text("# @package _global_\nstages:\n  - annotate output=out 'teachers=[{name: x}]'\n", "utf-8")
+    ended = embedrun("train", *own)
+    assert ended.code == 2
+    assert (
+        "is no text: YAML takes a colon before a blank for a mapping; put the stage into double" in ended.err
+    )
 
 
 def test_the_stages_of_our_presets_are_valid():

@@ -236,10 +236,10 @@ def _sentence_transformers(folder: Path, modules: Any) -> Declared:
     )
     if "Pooling" in places:
         place = places["Pooling"] / "config.json"
-        is_dense_behind = kinds[:3] == ["Transformer", "Pooling", "Dense"] and declared.foreign == ("Dense",)
-        head = places["Dense"] if is_dense_behind and _is_head(places["Dense"]) else None
+        dense = _dense(folder, modules, kinds)
+        head = dense[0] if len(dense) == 1 and _is_head(dense[0]) else None
         declared = _pooled(declared, read_mapping(place), head)
-        if declared.foreign and (dense := _dense(folder, modules, kinds)):
+        if dense and declared.head is None:
             declared = replace(declared, dense=dense, foreign=())
         files["pooling"] = place.relative_to(folder).as_posix()
     if declared.prompt is not None:
@@ -286,25 +286,24 @@ def _dense(folder: Path, modules: Any, kinds: list[str]) -> tuple[Path, ...]:
     if kinds[:2] != ["Transformer", "Pooling"] or {*rest} != {"Dense"}:
         return ()
     places = tuple(folder / module["path"] for module in modules[2 : 2 + len(rest)])
-    return places if all(map(is_dense, places)) else ()
+    return places if all(map(_is_dense, places)) else ()
 
 
-def _is_head(place: Path) -> bool:
-    """Whether a folder has a layer like that of ``cls_mlp``: tanh of a square one, of the pooled vector."""
-    if not (place / "model.safetensors").is_file():
-        return False
-    config = read_mapping(place / "config.json")
+def _is_head(dense: Path) -> bool:
+    """Whether a `Dense` module is a layer like that of ``cls_mlp``: tanh of a square one."""
+    config = read_mapping(dense / "config.json")
     square = config["in_features"] == config["out_features"] and config.get("bias", True)
-    return bool(is_dense(place) and square and activation_of(config) == "Tanh")
+    return bool(square and activation_of(config) == "Tanh")
 
 
-def is_dense(place: Path) -> bool:
+def _is_dense(place: Path) -> bool:
     """Whether a folder has a `Dense` module of the pooled vector, with an activation that we have."""
     if not (place / "model.safetensors").is_file():
         return False
     config = read_mapping(place / "config.json")
-    plain = not config.get("use_residual") and config.get("module_input_name") in (None, "sentence_embedding")
-    return bool(plain and activation_of(config) in ACTIVATIONS)
+    ends = {config.get(name) for name in ("module_input_name", "module_output_name")}
+    plain = not config.get("use_residual") and ends <= {None, "sentence_embedding"}
+    return plain and activation_of(config) in ACTIVATIONS
 
 
 def activation_of(config: Plain) -> str:

@@ -98,7 +98,7 @@ def see_both_ways(model: Any) -> None:
     """Let each token of a decoder see the whole text, in place; what is saved says so.
 
     Such a model needs training: its weights have never seen what follows a token. Source: BehnamGhader et al.
-    2024 (LLM2Vec), arXiv:2404.05961, Sec. 2.1; Li and Li 2023 (BeLLM), arXiv:2311.05296, does so in the last
+    2024 (LLM2Vec), arXiv:2404.05961; Li and Li 2023 (BeLLM), arXiv:2311.05296, does so in the last
     layers alone.
     """
     kind = model.config.model_type

@@ -23,7 +23,7 @@ def hiding(tokenizer: Any) -> Hide:
     """A function that hides word pieces of flat token ids, as transformers' collator does.
 
     It takes the ids, ``(tokens,)``, the share to choose and a seed, and returns the ids with what stands in
-    place of the chosen ones, and the pieces to guess, `VISIBLE` elsewhere, ``(tokens,)`` each.
+    place of the chosen ones, and the pieces to guess, -100 elsewhere, ``(tokens,)`` each.
     """
     from transformers import DataCollatorForLanguageModeling
 

@@ -18,7 +18,8 @@ class Mlm(nn.Module):
 
     over the chosen places :math:`H` of all texts of the batch; 0 where there are none.
 
-    Source: Devlin et al. 2019 (BERT), Sec. 3.1, Task 1; beside contrast, Gao et al. 2021 (SimCSE), Sec. 5.
+    Source: Devlin et al. 2019 (BERT), Sec. 3.1, Task 1; beside contrast, Gao et al. 2021 (SimCSE),
+    the rows "w/ MLM" of its transfer tasks.
     The head is that of the model's own masked-language class, with the weights of its files where they have
     them; it is trained with the rest, and is not part of the saved encoder. Departure from SimCSE's code: the
     last layer of the head shares its weights with the embedding where the model's class shares them.
@@ -36,7 +37,7 @@ class Mlm(nn.Module):
     def __init__(self, *, masked: float = 0.15, head: nn.Module | None = None) -> None:
         super().__init__()
         if not 0 < masked < 1:
-            raise ValueError(f"mlm: masked must be above 0 and below 1, got {masked}")
+            raise ValueError(f"Mlm: masked must be above 0 and below 1, got {masked}")
         self.masked, self.head = masked, head
 
     def forward(self, states: Tensor, pieces: Tensor) -> Tensor:

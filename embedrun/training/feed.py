@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedrun.backbone.masked_language import Hide
 from embedrun.batch import VISIBLE, Batch, Hidden, Tokens, TokenTable, View
 from embedrun.config import TrainingConfig
 from embedrun.console import Progress
@@ -21,7 +22,6 @@ from embedrun.training.processes import Processes
 
 _SCORES = "scores"  # the target of lists with a score for each text, ``(rows, 1 + negatives)``
 Tokenize = Callable[[Sequence[str], int | None, Prompt | None], TokenTable]
-Hide = Callable[[Tensor, float, int], tuple[Tensor, Tensor]]  # see embedrun/backbone/masked_language.py
 
 
 class Feed:

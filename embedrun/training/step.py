@@ -234,6 +234,12 @@ class Stepper:
         self.optimizer = build([self.trained], config)
         self.scaler = compute.scaler()
         self._weights = [weight for weight in self.trained.parameters() if weight.requires_grad]
+        # Each process has the gradient of its own rows, but for losses of vectors, which see all. A head may
+        # share weights with the encoder; each weight is sent once.
+        heads = [term for term in mix.modules() if reads_tokens(term)]
+        of_rows = dict.fromkeys(chain(*(module.parameters() for module in (encoder, *heads))))
+        self._summed = [weight for weight in of_rows if not is_shard(weight)]
+        self._equal = [weight for weight in mix.parameters() if weight not in of_rows]
         self._gradient = Gradient(encoder, mix, compute, self.parts, self._processes)
         self._seed = torch.initial_seed()  # of the run, on every process
         self._check = Check(compute.most_skipped if self.scaler.is_enabled() else None)
@@ -373,13 +379,7 @@ class Stepper:
                 batch_values = {f"{batch.part}/{name}": value for name, value in batch_values.items()}
             for name, value in batch_values.items():
                 values[name] = values.get(name, 0.0) + value / times[batch.part]
-        heads = [term for term in self.trained["mix"].modules() if reads_tokens(term)]
-        # A head may share weights with the encoder; each weight is sent once.
-        of_rows = dict.fromkeys(chain(*(module.parameters() for module in (self.encoder, *heads))))
-        self._processes.add_up(
-            [weight for weight in of_rows if not is_shard(weight)],
-            [weight for weight in self.trained["mix"].parameters() if weight not in of_rows],
-        )
+        self._processes.add_up(self._summed, self._equal)
         self.scaler.unscale_(self.optimizer)
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
         values["gradient_norm"] = total_norm(gradients)

@@ -69,7 +69,7 @@ def _former(kept: Plain, dataset: object) -> dict[str, dict[str, Any]]:
         "backbone": {"layers": None, "bidirectional": False},
         "gpu": {"shard": "none"},
         "pooling": {"skip_prompt": None},
-        "training": {"dev": "auto", "select_floor": None, "ema": None},
+        "training": {"dev": "auto", "select_floor": None, "select_untrained": False, "ema": None},
         "loss": {"matryoshka": None, "layers": None},
         "evaluation": {"dims": None, "vectors": None, "near": None},
     }

@@ -251,6 +251,9 @@ class TrainingConfig:
     select_floor: dict[str, float] | None = option(
         None, unit="by dev score, the change against the untrained model that a checkpoint must have at least"
     )
+    select_untrained: bool = option(
+        False, unit="whether the model before the first step is kept if no step scores higher on dev"
+    )
     patience: int | None = option(
         None, unit="early stopping after so many dev scores without a new best; null: never", at_least=1
     )

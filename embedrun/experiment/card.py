@@ -122,7 +122,7 @@ def _facts(config: Plain, results: Plain, environment: Plain) -> list[str]:
     if (rows := counts.get("train_rows")) and (steps := counts.get("steps")):
         size, seed = training["batch_size"], config["seed"]
         facts.append(f"{steps:,} steps of {size} rows, {rows:,} rows in all, seed {seed}.")
-    if best := counts.get("best_step"):
+    if (best := counts.get("best_step")) is not None:
         facts.append(f"The weights are those of step {best:,}.")
     if teachers := [teacher["name"] for teacher in training.get("teachers") or []]:
         facts.append(f"Teachers: {', '.join(_published(teachers))}.")

@@ -411,8 +411,8 @@ def without_dev(config: TrainConfig, dataset: DataSet) -> list[str]:
     return [
         f"training.{name}: needs a dev score, and there are no dev rows; give "
         f"{ways_to_dev(config, dataset)}, or leave {name} out"
-        for name in ("select_by", "select_floor", "patience")
-        if getattr(training, name) is not None
+        for name in ("select_by", "select_floor", "select_untrained", "patience")
+        if getattr(training, name) not in (None, False)
     ]
 
 

@@ -296,10 +296,12 @@ class Session:
             plan.tracking, run.path, name=plan.name, options=plain, step=point.done.step
         )
         with Tracker(run.path, mirrors=mirrors) as tracker:
-            if path is None:
+            if not point.done.step:
                 _write(tracker, 0, 0.0, {"dev": scoring.flat(dev_before), "test": scoring.flat(before)})
-            done = self._fit(built, selection, tracker, point.done)
-            best = selection.step or done.step  # whose weights the encoder holds now
+            selecting = scoring.with_weighted(scoring.flat(dev_before), plan.training.select_by)
+            start = selecting.get(self._metric or "", math.nan)
+            done = self._fit(built, selection, tracker, point.done, start)
+            best = selection.chosen(done.step)  # whose weights the encoder holds now
             encoder, together = self._encoder, Together(self._encoder, self.processes)
             if selection.floor and selection.step is None:
                 floor = ", ".join(f"{key} {score_text(key, least)}" for key, least in selection.floor.items())
@@ -309,7 +311,8 @@ class Session:
                 dev_after = scoring.dev_alone(self._scores(self._dev, encoder, TRAINED_DEV, "score dev"))
             self.processes.part()
             self._changes = changes(dev_before, dev_after)
-            _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
+            if best:
+                _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
         return self._write_result(
             plain, encoder, after, dev_after, untrained, self._counts(done.step, best), done
         )
@@ -346,7 +349,9 @@ class Session:
         floor = {key: untrained.get(key, math.nan) + change for key, change in changes.items()}
         return Selection(self._metric, lowest=training.select_lowest, patience=training.patience, floor=floor)
 
-    def _fit(self, built: Built, selection: Selection, tracker: Tracker, done: StepsDone) -> StepsDone:
+    def _fit(
+        self, built: Built, selection: Selection, tracker: Tracker, done: StepsDone, untrained: float
+    ) -> StepsDone:
         training, folder = self._plan.config.training, self._run.path
         steps = built.order.steps(training.epochs, training.max_steps)
 
@@ -366,6 +371,7 @@ class Session:
                 training.select_by,
             ),
             test=test if training.score_test else dict,
+            untrained=untrained,
             heartbeat=beat,
             tell_first=partial(tell_first_step, self._plan.losses),
         )

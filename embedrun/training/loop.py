@@ -110,7 +110,7 @@ class Selection:
     """The best dev score so far, and early stopping.
 
     An undefined score (NaN) is never the best. Where every score is undefined, or there is no dev
-    split and no `metric`, the last checkpoint is kept. The untrained model is not a candidate. `patience`
+    split and no `metric`, the last checkpoint is kept. `patience`
     is how many dev scores in a row without a new best end the run, and `waited` how many there are now. A
     step with a dev score below its `floor` is never the best.
     """
@@ -137,6 +137,10 @@ class Selection:
         self.best, self.step, self.waited = value, step, 0
         return True
 
+    def chosen(self, last: int) -> int:
+        """The step whose weights are kept: the best, or the last where no score was defined."""
+        return last if self.step is None else self.step
+
     def allows(self, scores: Mapping[str, float]) -> bool:
         """Whether no dev score is below its floor; an undefined one is."""
         return all(scores.get(key, math.nan) >= least for key, least in self.floor.items())
@@ -160,6 +164,7 @@ class Fit:
     Args:
         dev: the dev scores of the encoder as it is, by key; called by the first process alone.
         test: likewise test scores, which are logged and choose nothing.
+        untrained: the dev score before the first step; a candidate with `training.select_untrained`.
         tracker: where metrics go; None in every process but the first.
         checkpoints: their folder; written by the first process alone.
         heartbeat: told of `step` whenever one is logged, scored or saved, and of `checkpoint` when it is.
@@ -177,6 +182,7 @@ class Fit:
     tracker: Tracker | None = None
     dev: Callable[[], dict[str, float]] = dict
     test: Callable[[], dict[str, float]] = dict
+    untrained: float = math.nan
     heartbeat: Callable[..., None] = lambda **_: None
     tell_first: Callable[[Values], None] = lambda _: None
     whole: Callable[[], nn.Module] | None = None
@@ -209,6 +215,9 @@ def fit(
     meter, before = Meter(parts.tracker, tracking.log_every), done
     step, note = done.step, ""  # the note is read when it is logged anyway: to read a loss is to wait for it
     parts.stepper.trained.train()
+    if training.select_untrained and not done.step:
+        parts.selection.offer(0, parts.processes.share([parts.untrained])[0])
+        _save(parts, training, done)
     with Deferred() as stop, Progress("train", steps, "steps", done=step) as bar:
         if done.unscored:
             _score_and_save(parts, training, done, stop, due=True, stopping=False)
@@ -231,7 +240,7 @@ def fit(
                     _score_and_save(parts, training, done, stop, due=due, stopping=stopping)
     trained = (parts.whole or (lambda: parts.stepper.trained))()
     if parts.processes.rank == 0:
-        path = checkpoint.path_of(parts.checkpoints, parts.selection.step or step)
+        path = checkpoint.path_of(parts.checkpoints, parts.selection.chosen(step))
         checkpoint.load_weights(path, trained, kind=AVERAGE if training.ema else None)
     parts.processes.copy(checkpoint.trained(trained).values())  # which score together
     trained.eval()

@@ -94,9 +94,14 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
         ("split", {"train": 1.0}),
     ):
         assert decisive({"dataset": {**own, **later, name: value}}) == {"dataset": {**own, name: value}}
-    trained = {"loss": {"terms": {"cosent": {}}}, "evaluation": {"tasks": {}}}
-    now = {"loss": {**trained["loss"], "matryoshka": None}, "evaluation": {"tasks": {}, "dims": None}}
+    trained = {"loss": {"terms": {"cosent": {}}}, "evaluation": {"tasks": {}}, "training": {"lr": 1e-4}}
+    now = {
+        "loss": {**trained["loss"], "matryoshka": None},
+        "evaluation": {"tasks": {}, "dims": None},
+        "training": {"lr": 1e-4, "select_untrained": False},
+    }
     assert decisive(now) == decisive(trained)
+    assert decisive({**now, "training": {"lr": 1e-4, "select_untrained": True}}) != decisive(trained)
     assert decisive({**now, "evaluation": {"tasks": {}, "dims": [8]}}) != decisive(trained)
     scored = {"model": "m", "dataset": {"name": "nli_scored"}, "backbone": {"name": "m"}}
     added = {

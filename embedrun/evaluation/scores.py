@@ -1,7 +1,7 @@
 """Scores and their pieces: sources, correlation, clean scores, one encoding pass for all tasks."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -113,15 +113,28 @@ def add_clean(
 ) -> Scores:
     """The scores of a task, each followed by that of the clean rows under its key with `_clean`.
 
-    An average is that of the clean scores. Predictions and the main score stay those of all rows. The task is
-    one that scores every row by itself; `whole` is what it found on all rows. `rows` and `clean` are by the
-    task's own names for its sources; `clean` is true where a row is clean, bool, ``(rows,)`` each.
+    An average is that of the clean scores. Predictions and the main score stay those of all rows; a column
+    `clean` of the predictions says which rows are. The task is one that scores every row by itself; `whole`
+    is what it found on all rows. `rows` and `clean` are by the task's own names for its sources; `clean` is
+    true where a row is clean, bool, ``(rows,)`` each.
     """
     part = task.score({key: split.part(np.flatnonzero(clean[key])) for key, split in rows.items()}, encode)
     both: dict[str, float] = {}
     for key, value in whole.scores.items():
         both |= {key: value, key + SUFFIX: part.scores.get(key, math.nan)}
-    return replace(whole, scores=both)
+    predictions = whole.predictions
+    if len(clean) == 1:
+        (marks,) = (mask.tolist() for mask in clean.values())
+        predictions = {
+            name: {**columns, "clean": marks} if _of_all(columns, marks) else columns
+            for name, columns in predictions.items()
+        }
+    return replace(whole, scores=both, predictions=predictions)
+
+
+def _of_all(columns: Mapping[str, list[Any]], rows: Sized) -> bool:
+    """Whether predictions are of all rows; some tasks leave out rows that they cannot score."""
+    return all(len(values) == len(rows) for values in columns.values())
 
 
 def pieces(task: Task) -> Mapping[str, Task]:

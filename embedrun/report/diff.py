@@ -41,7 +41,7 @@ _KINDS: dict[str, Kind] = {
     "correct": "correct",
     "value": "mean",
 }  # by column
-_COLUMNS = ("gold", *_KINDS)
+_COLUMNS = ("gold", "clean", *_KINDS)
 _FORM = "a prediction file with rows of gold and score, gold and predicted, correct, or value"
 
 
@@ -50,12 +50,14 @@ class Predictions:
     """One prediction file.
 
     `predicted` are scores, classes, or 1 where the model is right, ``(rows,)``; `gold` human scores or true
-    classes, ``(rows,)``, None where a row is right by itself.
+    classes, ``(rows,)``, None where a row is right by itself; `clean` whether a row is shared with no row
+    that was trained on, ``(rows,)``, None where the scores are those of all rows alone.
     """
 
     kind: Kind
     predicted: np.ndarray
     gold: np.ndarray | None
+    clean: np.ndarray | None = None
 
     @classmethod
     def read(cls, path: Path) -> "Predictions":
@@ -71,13 +73,22 @@ class Predictions:
     def of(cls, columns: Mapping[str, np.ndarray]) -> "Predictions":
         """The same from its columns, ``(rows,)`` each."""
         columns = {name: values for name, values in columns.items() if name in _COLUMNS}
+        clean = columns.pop("clean", None)
         column = next((name for name in _KINDS if name in columns), "score")
         if _KINDS[column] != "accuracy":  # classes may be words
             columns = {name: values.astype(np.float64) for name, values in columns.items()}
         if len(columns[column]) == 0:
             raise ValueError("has no rows")
         gold = None if column in ("correct", "value") else columns["gold"]
-        return cls(_KINDS[column], columns[column], gold)
+        return cls(_KINDS[column], columns[column], gold, clean)
+
+    @property
+    def of_clean_rows(self) -> "Predictions | None":
+        """Those of the clean rows alone; None where the file does not say which these are."""
+        if self.clean is None:
+            return None
+        gold = None if self.gold is None else self.gold[self.clean]
+        return Predictions(self.kind, self.predicted[self.clean], gold)
 
     @property
     def figure(self) -> float:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.intervals import mean_draws, spearman_draws
 from embedrun.files import Plain
 from embedrun.report.diff import Predictions, files, place, score_key
+from embedrun.report.scores import CLEAN
 from embedrun.runs.reading import RunFiles
 from embedrun.study.claims import Scored
 from embedrun.table.cells import Slot
@@ -32,12 +33,15 @@ def order_of(config: Plain) -> str:
 def scored(run: Path, key: str) -> Scored:
     """The score `key` of a run with its resamples, × 100; of an average those of all its sets, drawn apart.
 
+    A key with `_clean` is that of the rows that the run was not trained on, which are drawn alone.
+
     Raises:
         ConfigError: if no predictions give the score: it is neither Spearman's correlation nor an accuracy.
     """
     files_of = RunFiles(run)
-    paths = behind(run, files_of.scores, key)
-    drawn = [draws_of(path) for path in paths]  # (draws,) each
+    whole_key = key.removesuffix(CLEAN)
+    paths = behind(run, files_of.scores, whole_key)
+    drawn = [draws_of(path, clean=key != whole_key) for path in paths]  # (draws,) each
     return Scored(files_of.scores[key], 100 * np.mean(drawn, axis=0), order_of(files_of.config))
 
 
@@ -57,10 +61,19 @@ def behind(run: Path, scores: dict[str, float], key: str) -> list[Path]:
 
 
 @lru_cache(maxsize=4096)  # a file counts for its own score and for averages
-def draws_of(path: Path) -> np.ndarray:
-    """The score of each resample of the rows of a prediction file, ``(DRAWS,)``, in [-1, 1]."""
+def draws_of(path: Path, *, clean: bool = False) -> np.ndarray:
+    """The score of each resample of the (clean) rows of a prediction file, ``(DRAWS,)``, in [-1, 1].
+
+    Raises:
+        DataError: if clean rows are asked for, and the file does not say which these are.
+    """
     # Each set has a seed of its own, the same in every run and every average.
     predictions, seed = Predictions.read(path), zlib.crc32(path.stem.encode())
+    if clean:
+        kept = predictions.of_clean_rows
+        if kept is None:
+            raise DataError(f"{path}: does not say which rows are clean; evaluate again")
+        predictions = kept
     if predictions.kind == "correlation":
         assert predictions.gold is not None, "scores have a gold column"
         return spearman_draws(predictions.predicted, predictions.gold, draws=DRAWS, seed=seed)

@@ -15,6 +15,7 @@ from embedrun import __version__
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import as_written, read_json, sha256, to_json, whole_file
 from embedrun.report.diff import Predictions, files, score_key
+from embedrun.report.scores import CLEAN
 from embedrun.runs.reading import RunFiles
 from embedrun.study import registration
 from embedrun.study.marks import judged
@@ -228,7 +229,12 @@ def differences(asked: Asked, folder: Path, cells: Cells) -> tuple[int, list[str
 def _scores(run: Path) -> tuple[int, list[str]]:
     """How many scores of a run its predictions give, and those that they give otherwise."""
     scores, wrong = RunFiles(run).scores, []
-    by_key = {score_key(name, scores): Predictions.read(path).figure for name, path in files(run).items()}
+    by_key: dict[str, float] = {}
+    for name, path in files(run).items():
+        predictions, key = Predictions.read(path), score_key(name, scores)
+        by_key[key] = predictions.figure
+        if (clean := predictions.of_clean_rows) is not None:
+            by_key[key + CLEAN] = clean.figure
     averages: Mapping[str, list[float]] = {
         key: [by_key[one] for one in by_key if _is_part(one, key)] for key in scores if "/avg/" in key
     }

@@ -154,7 +154,8 @@ def test_the_clean_score_is_that_of_the_clean_rows_and_the_whole_score_stays():
     assert list(found.scores) == ["toy_test/spearman", "toy_test/spearman_clean"]
     assert found.scores["toy_test/spearman"] == whole.scores["toy_test/spearman"] < 50
     assert found.scores["toy_test/spearman_clean"] == pytest.approx(100)
-    assert (found.main, found.predictions) == (whole.main, whole.predictions)
+    columns = {"toy_test": {**whole.predictions["toy_test"], "clean": [True, True, True, False]}}
+    assert (found.main, found.predictions) == (whole.main, columns)
 
 
 @pytest.mark.parametrize("left", [0, 1])

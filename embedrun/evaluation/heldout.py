@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from embedrun.evaluation import binary
+from embedrun.evaluation import binary, signals
 from embedrun.evaluation.intervals import FEWEST, interval, spearman_draws
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines, joined, spearman
 from embedrun.rows import MIX, Rows
@@ -19,7 +19,8 @@ class Heldout:
     The key is `<data set>_<split>/spearman`, so a dev score is never taken for a test score. Of a mixture
     there is one of each part, `<part>_<split>/spearman`, and their mean, `mix_<split>/spearman`. Where there
     are two gold scores, `ap`, `f1` and `accuracy` stand beside it, and of triplets `triplet_accuracy`
-    (:func:`~embedrun.evaluation.binary.scored`).
+    (:func:`~embedrun.evaluation.binary.scored`); of pairs with a label and a score `conflicting` and
+    `agreeing` (:func:`~embedrun.evaluation.signals.scored`).
 
     Args:
         split: which split.
@@ -81,6 +82,7 @@ class Heldout:
         if self.interval_draws and len(gold):
             intervals[key] = interval(100 * spearman_draws(predicted, gold, draws=self.interval_draws))
         values, ends, thresholds = binary.scored(pairs, predicted, self.interval_draws)
+        values |= signals.scored(pairs, predicted)
         scores = {key: 100 * spearman(predicted, gold)}
         scores |= {f"{name}/{metric}": value for metric, value in values.items()}
         intervals |= {f"{name}/{metric}": both for metric, both in ends.items()}

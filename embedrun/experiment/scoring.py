@@ -22,7 +22,7 @@ from embedrun.dataset import DataSet
 from embedrun.dataset.mix import each, with_roles
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.evaluation import binary
+from embedrun.evaluation import binary, signals
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import (
     CUT,
@@ -367,7 +367,11 @@ def own_keys(dev: Rows, dims: Sequence[int] | None = None) -> list[str]:
     keys = [f"{name}{_MARK}spearman" for name in (dev.name, *parts)]
     subset = np.array(dev.subset)  # (rows,)
     own = {part: dev.part(np.flatnonzero(subset == part)) for part in parts} or {dev.name: dev}
-    keys += [f"{name}{_MARK}{metric}" for name, rows in own.items() for metric in binary.metrics_of(rows)]
+    keys += [
+        f"{name}{_MARK}{metric}"
+        for name, rows in own.items()
+        for metric in (*binary.metrics_of(rows), *signals.metrics_of(rows))
+    ]
     cut = [f"{key}{CUT}{dim}" for dim in dims or () for key in keys]
     return [both for key in keys for both in (key, key + SUFFIX)] + cut
 

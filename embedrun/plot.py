@@ -109,17 +109,28 @@ def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path, by: Gr
     looks like the right one. Groups as `rating_groups` makes them. Gold scores and cosines are ``(pairs,)``,
     at least one.
     """
+    panels({"": cosine}, gold, title, path, by)
+
+
+def panels(
+    cosines: Mapping[str, np.ndarray], gold: np.ndarray, title: str, path: Path, by: Grouping = "floor"
+) -> None:
+    """The same with a panel for each of several models by name, before that of the gold scores."""
     spans, group = rating_groups(gold, by)  # group: (pairs,)
     masks = [group == index for index in range(len(spans))] + [np.full(len(gold), True)]  # each (pairs,)
     labels = [f"{span} (n={mask.sum():,})" for span, mask in zip([*spans, "all"], masks, strict=True)]
     low, high = float(gold.min()), float(gold.max())
-    figure, (left, right) = subplots(1, 2, (10, 4.8), title)
-    _strips(left, cosine, masks, (min(0.0, float(cosine.min())), max(1.0, float(cosine.max()))))
-    _strips(right, gold, masks, (low, high) if high > low else (low - 0.5, low + 0.5))
-    left.set_yticks(range(len(masks)), labels)
-    left.set(xlabel="cosine", ylabel="group of gold score (n: pairs)")
-    right.set_yticks(range(len(masks)), [])
-    right.set(xlabel="gold score")
+    figure, axes = subplots(1, len(cosines) + 1, (4 + 3 * len(cosines), 4.8), title)
+    every = np.concatenate(list(cosines.values()))  # (models x pairs,)
+    span = min(0.0, float(every.min())), max(1.0, float(every.max()))
+    for axis, (name, cosine) in zip(axes, cosines.items(), strict=False):
+        _strips(axis, cosine, masks, span)
+        axis.set_yticks(range(len(masks)), labels if axis is axes[0] else [])
+        axis.set(xlabel="cosine", title=plain(name))
+    axes[0].set(ylabel="group of gold score (n: pairs)")
+    _strips(axes[-1], gold, masks, (low, high) if high > low else (low - 0.5, low + 0.5))
+    axes[-1].set_yticks(range(len(masks)), [])
+    axes[-1].set(xlabel="gold score")
     save(figure, path)
 
 

@@ -18,6 +18,7 @@ RELATED = (
     "A cook is washing tomatoes in the garden.",
 )
 MOST = 6  # sentences whose points can be told apart without colour
+_HIGHEST = 5.0  # gold score of STS-B
 _PERPLEXITY = 30.0  # of van der Maaten and Hinton's 5 to 50; fewer points need less
 
 
@@ -115,6 +116,8 @@ class Geometry:
     - `geometry/triplet_order`, with the option of this name: how often a sentence of five words or more is
       nearer to itself without a fifth of its words than without two fifths (:func:`shorter`).
     - `geometry/gradient`: mean of ``|d cos θ / d θ|`` over the pairs; it needs no such limit.
+    - `geometry/wasserstein`: distance of the distribution of the cosines from that of the gold scores, 0 to 5
+      scaled to 0 to 1; mean of ``|sorted cosine - sorted gold score|``. AnglE, Figure 5, shows both by eye.
 
     Sources: Wang and Isola 2020; Gao et al. 2021 (SimCSE), Section 3, footnote 3, for STS-B pairs with a
     score higher than 4 as positives and all of its sentences as data. Departures: SimCSE takes the whole of
@@ -188,7 +191,9 @@ class Geometry:
         }
         if self.triplet_order:
             means[f"{suite}/triplet_order"] = ordered(list(dict.fromkeys(pairs.sentences())), encode)
-        both = {f"{suite}/uniformity": uniformity(units), f"{suite}/anisotropy": anisotropy(units)}
+        distance = np.abs(np.sort(cosine) - np.sort(gold) / _HIGHEST)  # (pairs,)
+        both = {f"{suite}/wasserstein": float(distance.mean()) if len(distance) else math.nan}
+        both |= {f"{suite}/uniformity": uniformity(units), f"{suite}/anisotropy": anisotropy(units)}
         scores = {key: float(values.mean()) if len(values) else math.nan for key, values in means.items()}
         columns = {"gold": gold.tolist(), "score": cosine.tolist()}
         return Scores(

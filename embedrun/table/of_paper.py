@@ -12,7 +12,7 @@ from embedrun.console import clean, number, say
 from embedrun.errors import DataError
 from embedrun.files import as_written, read_json
 from embedrun.store import Store
-from embedrun.table.cells import Cells, Seeds
+from embedrun.table.cells import Cells, Seeds, Slot
 from embedrun.table.preset import Figure, Table
 from embedrun.table.sheet import NOT_COUNTED, Counted, Sheet, sheet_of
 
@@ -41,6 +41,8 @@ def sheet_for(
     sheet = sheet_of(cells.seeded(table), slots, scale=cells.scale, extra=cells.extra, counted=numbers)
     if table.figure is not None:
         draw(table, table.figure, sheet, plots, plot_format)
+    if table.panels is not None:
+        draw_panels(table.panels, slots, sheet, plots, plot_format)
     return sheet
 
 
@@ -91,6 +93,26 @@ def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path, ending: str) 
     path = folder / f"{'_'.join(words)}.{ending}"
     if plot.write_plot(path, lambda path: plot.sweep(lines, printed, best, axes, "\n".join(title), path)):
         say(f"the curve is in {path}")
+
+
+def draw_panels(name: str, slots: Sequence[Slot], sheet: Sheet, folder: Path, ending: str) -> None:
+    """Write the plot of how the cosines of each row lie, those of its first seed, beside the gold scores."""
+    import pyarrow.parquet as pq
+
+    gold, cosines = np.empty(0), dict[str, np.ndarray]()
+    for slot in slots:
+        if slot.run is None or slot.row.label in cosines:
+            continue
+        path = slot.run.path / "predictions" / f"{name}.parquet"
+        with as_written(path, "a prediction file with rows of gold and score", "evaluate again"):
+            columns = pq.read_table(path, columns=["gold", "score"])
+        gold, cosines[slot.row.label] = (column.to_numpy() for column in columns.columns)  # (pairs,) each
+    if not cosines:
+        say(f"{sheet.name}: nothing is measured, so no panel is drawn")
+        return
+    path = folder / f"{sheet.name.replace('/', '_')}.{ending}"
+    if plot.write_plot(path, lambda path: plot.panels(cosines, gold, sheet.title, path)):
+        say(f"the panels are in {path}")
 
 
 def _line_name(figure: Figure, line: float | None) -> str:

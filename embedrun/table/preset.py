@@ -22,6 +22,7 @@ baseline: AnglE                         # with --marks: each row is tested again
 note: what is doubtful about the whole table
 unspecified: [what the paper leaves open; here what was chosen]
 figure: {x: margin, y: stsb_dev/spearman, best: 10}
+panels: geometry_stsb                   # predictions that are plotted, a panel a row, beside gold
 statistics: {command: embedrun collect output=DIR, file: provenance.json}
 rows:
   - label: w/o ibn                      # as printed, without marks; group and label stand once in a table
@@ -192,6 +193,7 @@ class _Head:
     note: str = ""
     unspecified: list[str] = field(default_factory=list)
     figure: Figure | None = None
+    panels: str | None = None
     statistics: Statistics | None = None
 
 

@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_jobs import in_this_process
 from made_runs import made_run
 
+from embedrun import plot
 from embedrun.launch import launcher
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -73,6 +75,21 @@ def test_finished_runs_become_a_table_that_finds_them_again(embedrun):
     assert again.code == 2
     assert "'new.yaml' exists" in again.err
     assert "go together" in embedrun("table", "--new", "other.yaml").err
+
+
+def test_the_cosines_of_each_row_are_plotted_beside_gold(embedrun, monkeypatch):
+    for lr, noise in (("1e-3", 0.5), ("2e-3", 3.0)):
+        made_run(Path("outputs"), ["+experiment=quickstart", f"training.lr={lr}"], 1, noise=noise)
+    assert embedrun("table", "--new", "new.yaml", "--from", "outputs").code == 0
+    with Path("new.yaml").open("a") as file:
+        file.write("panels: toy_test\n")
+    drawn = {}
+    monkeypatch.setattr(plot, "panels", lambda cosines, gold, title, path: drawn.update(cosines, gold=gold))
+    assert embedrun("table", "new.yaml").code == 0
+    labels = ["training.lr=0.001", "training.lr=0.002"]
+    assert sorted(drawn) == ["gold", *labels]
+    near, far = (np.abs(drawn[label] - drawn["gold"]).mean() for label in labels)
+    assert near < far
 
 
 def test_what_is_wrong_with_a_file_is_said_together(embedrun, presets: Path):

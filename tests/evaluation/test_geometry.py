@@ -96,6 +96,7 @@ def test_the_scores_of_three_pairs_worked_out_by_hand():
             "geometry/alignment": 3.0,  # (2 + 4) / 2
             "geometry/saturation": 1 / 3,  # cosines 0, -1 and 0
             "geometry/gradient": 2 / 3,  # sines 1, 0 and 1
+            "geometry/wasserstein": (1.8 + 0.9 + 1.0) / 3,  # -1, 0, 0 and 0.8, 0.9, 1
             "geometry/uniformity": -4.3964,
             "geometry/anisotropy": -1 / 3,
         },
@@ -126,7 +127,7 @@ def test_a_vector_without_a_direction_is_left_out_with_its_pairs_and_counted(bad
 @pytest.mark.parametrize("pairs", [[], [("zero", "nan", 5.0)]])
 def test_nothing_to_score_is_undefined_and_no_failure(pairs):
     found = Geometry().score(rows(pairs), encode)
-    assert len(found.scores) == 5
+    assert len(found.scores) == 6
     assert all(math.isnan(value) for value in found.scores.values())
     assert (found.predictions, found.intervals) == ({}, {})
 

@@ -137,7 +137,8 @@ def keys(plan: Any) -> set[str]:
                 found |= {f"retrieval/{name}/strict_accuracy" for name in task.sets}
             case "Geometry":
                 found |= {
-                    f"geometry/{name}" for name in ("alignment", "uniformity", "saturation", "gradient")
+                    f"geometry/{name}"
+                    for name in ("alignment", "uniformity", "saturation", "gradient", "wasserstein")
                 }
             case "Mteb":
                 kinds = {choice.category for choice in task._choices}

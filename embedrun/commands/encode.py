@@ -2,9 +2,11 @@
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +17,16 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
-from embedrun.files import as_written, expanded, unwritable, whole_file
+from embedrun.files import Plain, as_written, expanded, unwritable, whole_file
 from embedrun.prompts import in_use, problem
 from embedrun.quantized import DTYPES, ranges_of, stored
+from embedrun.runs.directory import Outcome
 from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
     from embedrun.encoder import Encoder
+    from embedrun.store.read import Texts
+    from embedrun.training.together import Together
 
 _EXAMPLES = """FILE is plain text with one text a line (.txt), .jsonl, .tsv or .csv, each also with .gz, or
 .parquet; standard input is plain text or, with --field, JSON Lines. Every line or record is one row of OUT,
@@ -56,6 +61,13 @@ def parser() -> Parser:
     add("--batch-tokens", type=_positive, default=4096, metavar="N", help=what)
     add("--precision", choices=("fp32", "bf16"), default="fp32", help="of the forward pass; else fp32")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda where there is one")
+    add(
+        "--processes",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="that share the texts, one a device; else 1",
+    )
     add("--revision", metavar="REV", help="commit, branch or tag of a hub id")
     add("--max-length", type=_positive, metavar="N", help="tokens of a text; else what the model's files say")
     what = "with the prompt that the model has for such texts"
@@ -73,20 +85,55 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun encode`."""
-    given = parser().read(argv)
+    given, texts = _arguments(argv)
+    from embedrun.training import workers
+    from embedrun.training.processes import Processes
+    from embedrun.training.together import Together
+
+    compute = GpuConfig(device=given.device, processes=given.processes)
+    if workers.wanted(compute):
+        run = {"run": f"{__name__}:share", "resumed": None, "argv": list(argv)}
+        workers.launch(compute, {"gpu": asdict(compute)}, **run)
+        return 0
+    total = None if texts.path is None else sum(1 for _ in texts.read())  # before a model is loaded
+    workers.join(compute, "")
+    encoder, processes = _load(given), Processes()
+    together = Together(encoder, processes)
+    if processes.rank == 0:
+        _encode(given, texts, total, encoder, together)
+    else:
+        together.serve()
+    processes.part()
+    return 0
+
+
+def share(plain: Plain, argv: Sequence[str], resumed: Path | None) -> Outcome:
+    """One of several processes: the same command line; the first of them writes."""
+    main(argv)
+    return Outcome()
+
+
+def _arguments(argv: Sequence[str]) -> "tuple[argparse.Namespace, Texts]":
     from embedrun.store.read import Texts
 
-    output = expanded(given.output)
+    given = parser().read(argv)
     file = None if given.file in (None, "-") else expanded(given.file)
     texts = Texts(file, given.field, given.allow_empty)
-    check(output, force=given.force)
+    check(expanded(given.output), force=given.force)
     if given.prompt is not None and given.role is not None:
         raise ConfigError("--prompt: --as takes the model's own prompt; give one of the two")
     if given.prompt is not None and (fault := problem(given.prompt)):
         raise ConfigError(f"--prompt: {fault}")
+    if given.processes > 1 and file is None:
+        raise ConfigError("--processes: read a file, not standard input; name it behind the model")
     texts.check()
-    total = None if file is None else sum(1 for _ in texts.read())  # before a model is loaded
-    encoder = _load(given)
+    return given, texts
+
+
+def _encode(
+    given: argparse.Namespace, texts: "Texts", total: int | None, encoder: "Encoder", together: "Together"
+) -> None:
+    """Encode `total` texts, None if that is not known, and write them."""
     from torch import from_numpy  # imported with the encoder; a fault before it should not wait for it
 
     started, done = time.monotonic(), 0
@@ -94,7 +141,9 @@ def main(argv: Sequence[str]) -> int:
     dim = _dim(given, encoder)
     width, ranges = (dim // 8 if given.dtype == "binary" else dim), _ranges(given, dim)
     kind = np.dtype("int8" if given.dtype == "binary" else given.dtype)
-    with writing(output, width, kind, with_text=not given.no_text) as add, bar as progress:
+    output = expanded(given.output)
+    add_to = writing(output, width, kind, with_text=not given.no_text)
+    with add_to as add, bar as progress, together.asking():
         reader, size = texts.read(), min(_TEXTS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // encoder.dim))
         while block := list(islice(reader, size)):
 
@@ -121,7 +170,6 @@ def main(argv: Sequence[str]) -> int:
     seconds = max(time.monotonic() - started, 1e-9)
     rate = f"{done / seconds:,.0f} texts/s"
     say(f"{done:,} texts, dim {dim}, {duration(seconds)}, {rate}: {output}", sys.stdout)
-    return 0
 
 
 def _dim(given: argparse.Namespace, encoder: "Encoder") -> int:
@@ -162,12 +210,12 @@ def _load(given: argparse.Namespace) -> "Encoder":
     from embedrun import gpu
     from embedrun.encoder import Encoder
 
-    config = GpuConfig(device=given.device)
+    config = GpuConfig(device=given.device, processes=given.processes)
     if gpu.problems(config):
         raise ConfigError(
             "--device: cuda asked for, and this machine has no usable CUDA device; leave it at auto"
         )
-    compute = gpu.start(config)
+    compute = gpu.start(config, place=int(os.environ.get("LOCAL_RANK", "0")))
     model = named(given.model, OF_MODEL)
     backbone = BackboneConfig(name=model, revision=given.revision, max_length=given.max_length)
     pooling = PoolingConfig(name=given.pooling, first_layer=given.first_layer, normalize=given.normalize)

@@ -295,7 +295,11 @@ class GpuConfig:
     compile: bool = option(False, unit="by torch.compile; slow to start", decides="how", training_only=True)
     most_skipped: int = option(20, unit="fp16: overflows in a row, at most", at_least=1, decides="how")
     processes: int = option(
-        1, unit="processes here, one a device; train, evaluate", at_least=1, at_most=1_024, decides="where"
+        1,
+        unit="processes here, one a device; train, evaluate, annotate",
+        at_least=1,
+        at_most=1_024,
+        decides="where",
     )
     shard: Literal["none", "full"] = option(
         "none", unit="full: each process holds a part of the weights", decides="how", training_only=True

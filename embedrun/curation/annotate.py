@@ -1,6 +1,7 @@
 """One annotation: checked, encoded block by block, merged, shown; mining begins here too."""
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,9 +34,11 @@ from embedrun.family import family_name
 from embedrun.files import Plain, expanded, packed, publish, sha256, to_json_line, to_json_lines, whole_file
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 from embedrun.rows import Rows
-from embedrun.runs.directory import Outcome
+from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled
 from embedrun.store import Store, hub
+from embedrun.training import workers
+from embedrun.training.processes import Processes
 
 if TYPE_CHECKING:
     from embedrun.dataset import DataSet
@@ -53,7 +56,7 @@ def plan_annotate(plain: Plain, directory: str | None = None) -> tuple[AnnotateC
     shard = folder.plan_shard(checker, plain)
     folder.refuse_run_directory(checker, directory)
     if config is not None:
-        refuse_training_gpu(checker, config.gpu)
+        refuse_training_gpu(checker, config.gpu, alone=config.mode == "mine" or config.gpu.nodes > 1)
         problems += [
             *_dataset_problems(config, dataset),
             *mining.problems(config, dataset),
@@ -96,8 +99,11 @@ def _teacher_problems(config: AnnotateConfig) -> list[str]:
     return problems
 
 
-def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine."""
+def run(plain: Plain, overrides: list[str], directory: str | None, resumed: Path | None = None) -> Outcome:
+    """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine.
+
+    With several processes each does its part of the blocks, and the first merges. `resumed` is None.
+    """
     plain = settled(plain, pin=hub.pinned)  # a later finished run must not change what this one started from
     config, dataset, shard = plan_annotate(plain, directory)
     output, store = expanded(config.output), Store.find(config.data_dir)
@@ -115,10 +121,20 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         return _report(output)
     parts = Parts(output, rows, settings)
     numbers = [] if config.merge_only else parts.missing(shard)
-    folder.write(output / folder.ANNOTATE, settings)
-    folder.list_skipped(rows, output)
-    if numbers:
-        _encode(config, parts, numbers)
+    if numbers and workers.wanted(config.gpu):
+        run_here = {"run": f"{__name__}:run", "resumed": resumed, "overrides": overrides}
+        return workers.launch(config.gpu, plain, **run_here, directory=directory)
+    workers.join(config.gpu, config_hash(plain))
+    processes = Processes()
+    if processes.rank == 0:
+        folder.write(output / folder.ANNOTATE, settings)
+        folder.list_skipped(rows, output)
+    if own := numbers[processes.rank :: processes.size]:
+        _encode(config, parts, own)
+    processes.share([0.0])  # until all are done
+    processes.part()
+    if processes.rank > 0:
+        return Outcome()
     if missing := parts.missing():
         first = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
         if config.merge_only:
@@ -194,7 +210,9 @@ def merge(parts: Parts) -> None:
 
 
 def _encode(config: AnnotateConfig, parts: Parts, numbers: Sequence[int]) -> None:
-    encoders = load(config.teachers, gpu.start(config.gpu).device)
+    encoders = load(
+        config.teachers, gpu.start(config.gpu, place=int(os.environ.get("LOCAL_RANK", "0"))).device
+    )
     total = sum(min(config.block_rows, len(parts.rows) - number * config.block_rows) for number in numbers)
     scored = 0
     with Progress("annotate", total, "pairs") as bar:

@@ -243,7 +243,9 @@ def _check_teachers(checker: Checker, config: TrainConfig) -> None:
 def refuse_training_gpu(checker: Checker, config: GpuConfig, *, alone: bool = True) -> None:
     """Note options of the gpu group that only training uses; and several processes where one works alone."""
     if alone and (config.processes * config.nodes > 1 or config.rendezvous is not None):
-        checker.problems.append("gpu.processes, gpu.nodes, gpu.rendezvous: are for train and evaluate only")
+        checker.problems.append(
+            "gpu.processes, gpu.nodes, gpu.rendezvous: are for train and evaluate only (processes: annotate)"
+        )
     for item in fields(config):
         given, default = getattr(config, item.name), item.default
         if item.metadata["training_only"] and given != default:

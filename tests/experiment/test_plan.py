@@ -136,7 +136,9 @@ def test_what_the_gpu_group_has_for_training_alone_is_refused_elsewhere(command:
         "annotate": ("output=x", "teachers=[{name: x}]"),
     }[command]
     options = ("gpu.processes=2", "gpu.nodes=2", "gpu.rendezvous=node1:1", "gpu.compile=true")
-    alone = ["gpu.processes, gpu.nodes, gpu.rendezvous: are for train and evaluate only"]
+    alone = [
+        "gpu.processes, gpu.nodes, gpu.rendezvous: are for train and evaluate only (processes: annotate)"
+    ]
     assert problems(*asked, "gpu=cpu", *options, command=command) == [
         *(alone if command == "annotate" else []),
         "gpu.compile: is for training only, got true; leave it false",

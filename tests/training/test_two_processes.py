@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from minilm import minilm_folder
 from same_run import same_weights
@@ -81,6 +82,28 @@ def test_two_processes_score_as_one_does(commands: Commands):
     )
     assert both == pytest.approx(alone, abs=1e-5)
     assert status(commands)["state"] == "finished"
+
+
+@pytest.mark.slow
+def test_two_processes_encode_and_annotate_as_one_does(commands: Commands):
+    folder = commands.folder
+    text = [f"text {number} of so many" for number in range(200)]
+    (folder / "texts.txt").write_text("\n".join(text) + "\n")
+    lines = [f"{one}\tanother {one}\t{number % 3}" for number, one in enumerate(text)]
+    (folder / "pairs.tsv").write_text("\n".join(["text1\ttext2\tlabel", *lines]) + "\n")
+    model = str(minilm_folder())
+    scored = ["annotate", "dataset=pairs", "dataset.path=pairs.tsv", "block_rows=50", "gpu=cpu"]
+    scored += ["dataset.columns={text1: text1, text2: text2, label: label}"]
+    scored += [f"teachers=[{{name: {model}}}]"]
+    for name, two in (("one", ()), ("two", ("--processes", "2"))):
+        made = commands.start("encode", model, "texts.txt", "-o", f"{name}.npy", *two)
+        assert made.end()[0] == 0
+        annotated = commands.start(*scored, f"output={name}", *(["gpu.processes=2"] if two else []))
+        assert annotated.end()[0] == 0
+    one, two = (np.load(folder / f"{name}.npy") for name in ("one", "two"))  # (texts, dim) each
+    assert np.abs(one - two).max() < 1e-6
+    one, two = (folder / name / "nli_scored.jsonl.gz" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
 
 
 @pytest.mark.slow

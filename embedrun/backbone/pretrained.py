@@ -53,7 +53,7 @@ def read(
         layers: keep the first so many, once all are read; None: all.
         bidirectional: let each token of a decoder see the whole text.
     """
-    from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
+    from embedrun.backbone import ran, static  # noqa: F401, transformers knows them by it
 
     base = base_of(folder)
     if base is not None and adapter is not None:

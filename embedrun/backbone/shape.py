@@ -81,7 +81,7 @@ def size_of(config: Plain) -> Size | None:
 def _measured(config: str) -> Size:
     from transformers import AutoConfig, AutoModel
 
-    from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
+    from embedrun.backbone import ran, static  # noqa: F401, transformers knows them by it
 
     shape = AutoConfig.for_model(**json.loads(config))
     with torch.device("meta"):

@@ -21,6 +21,7 @@ _EXAMPLES = """examples:
   embedrun export outputs/angle_bert/RUN my-model --repo-id NAME/my-model
   embedrun export outputs/angle_llama/RUN my-model --merge-lora
   embedrun export outputs/RUN my-model --onnx --int8 --check stsb
+  embedrun export glove.6B.300d.txt glove
   HF_TOKEN=... embedrun export outputs/RUN my-model --push NAME/my-model"""
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -53,7 +54,8 @@ def parser() -> Parser:
         examples=_EXAMPLES,
     )
     add = made.add_argument
-    add("source", metavar="RUN_DIR", help="a finished run (directory, name, latest), or a model folder")
+    what = "a finished run (directory, name, latest), a model folder, or a text file of word vectors (GloVe)"
+    add("source", metavar="RUN_DIR", help=what)
     add("dest", metavar="DEST", help="the folder to make; must not exist")
     add("--merge-lora", action="store_true", help="add a LoRA adapter to its base model's weights")
     add("--onnx", action="store_true", help="also as a graph for onnxruntime (extra onnx)")
@@ -73,6 +75,8 @@ def main(argv: Sequence[str]) -> int:
 
     source, target = expanded(named(given.source, OF_MODEL)), expanded(given.dest)
     _check(given, source, target)
+    if source.is_file():
+        return _of_vectors(given, source, target)
     folder = locate(str(source))
     sums.verify(folder, every_byte=True)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,9 +115,25 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
             problems.append(f"{flag}: expected {what}, got {text!r}")
     if problems:
         raise ConfigError(problems)
-    if not source.is_dir():
+    if not source.exists():
         near = nearest(source.name, [path.name for path in source.parent.glob("*")])
         raise DataError(f"no folder {str(source)!r}{near}; name a finished run or a model folder here")
+
+
+def _of_vectors(given: argparse.Namespace, source: Path, target: Path) -> int:
+    """Make a model folder of a file of word vectors, which takes no option."""
+    from embedrun.backbone import static
+    from embedrun.backbone.pretrained import quiet
+
+    if options := [name for name, value in vars(given).items() if value and name not in ("source", "dest")]:
+        told = f"is for a model, and {source.name} is a file of word vectors; leave it out"
+        raise ConfigError([f"--{name.replace('_', '-')}: {told}" for name in options])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with only_writer(target), whole_folder(target) as aside, quiet():
+        words, dim = static.convert(source, aside)
+    say(f"{words:,} words of {dim} numbers: {target}", sys.stdout)
+    say(f"next    embedrun evaluate model={shlex.quote(str(target))} evaluation=sts", sys.stdout)
+    return 0
 
 
 def _lacking() -> list[str]:

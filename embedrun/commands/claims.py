@@ -97,13 +97,14 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def _planned(file: "Registration", runs: "Runs", given: argparse.Namespace) -> str:
     """For each claim the seeds that it takes, from finished runs or for a stated deviation."""
-    from embedrun.study.claims import MOST, POWER, Spreads, sides_of
+    from embedrun.study.claims import MOST, POWER, Spreads, estimate, sides_of
 
     difference = given.difference or file.least
     if not difference:
         raise ConfigError(
             f"{file.name}: least is 0, which no number of seeds tells from 0; give --difference"
         )
+    largest: dict[str, float] = {}
     if given.sd is not None:
         found = {"every claim": Spreads(given.sd, given.rows_sd)}
     else:
@@ -112,20 +113,28 @@ def _planned(file: "Registration", runs: "Runs", given: argparse.Namespace) -> s
             _, sides = sides_of(claim, runs)
             if min(map(len, sides)) > 1:
                 found[claim.name] = Spreads.of(sides)
+                largest[claim.name] = max(map(abs, estimate(*sides).interval()))
     if not found:
         raise ConfigError(
             f"{file.name}: --plan: no claim has two finished seeds a side; give --sd, or train two or more "
             f"with embedrun reproduce {file.table}"
         )
     cells = [["claim", "sd of seeds", "sd of rows", "seeds", "seeds, if sd is at its upper end"]]
+    cells[0] += ["largest", "seeds for that"] if largest else []
     for name, spreads in found.items():
-        needed = (one.needed(difference, file.strictest) for one in (spreads, spreads.upper))
+        asked = [(spreads, difference), (spreads.upper, difference)]
+        asked += [(spreads, largest[name])] if largest else []
+        needed = (one.needed(wanted, file.strictest) for one, wanted in asked)
         seeds = [f"over {MOST}" if one is None else str(one) for one in needed]
+        if largest:
+            seeds.insert(2, f"{largest[name]:.2f}")
         cells.append([name, f"{spreads.seeds:.2f}", f"{spreads.rows:.2f}", *seeds])
+    told = "largest: the end of the 95 % interval of the difference so far that is farther from 0"
     return "\n".join([
-        fitted(cells, room(sys.stdout), right=(1, 2, 3, 4)),
+        fitted(cells, room(sys.stdout), right=range(1, len(cells[0]))),
         "",
         f"to tell a true difference of {difference:g} from 0 with {POWER:.0%} power, at the level "
         f"{file.strictest:.2g} of the first claim of {len(file.claims)}",
         "upper end: the sd that these few runs underestimate in one of five studies",
+        *([told] if largest else []),
     ])  # fmt: skip

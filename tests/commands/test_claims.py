@@ -68,6 +68,11 @@ def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):
     assert f" {sum(each) / 3:+.2f} " in line
     planned = embedrun("claims", "claims.yaml", "--plan").out
     assert "to tell a true difference of 0.5 from 0 with 80% power, at the level 0.025" in planned
+    # The largest difference that three seeds leave possible is shown by few.
+    (line,) = [line for line in planned.splitlines() if line.startswith("a high lr is better")]
+    largest, seeds = line.split()[-2:]
+    assert float(largest) > sum(each) / 3
+    assert int(seeds) <= 3
     # What is sealed is neither sealed again nor changed in silence; a second file comes too late.
     assert "a seal is never renewed" in embedrun("claims", "claims.yaml", "--seal").err
     Path("claims.yaml").write_text(CLAIMS.replace("0.5", "0.1"))

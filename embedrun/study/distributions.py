@@ -52,6 +52,18 @@ class Searched:
             return range(self.distribution.low, self.distribution.high + 1, self.distribution.step)
         return None if isinstance(self.distribution, FloatDistribution) else self.distribution.choices
 
+    def at(self, share: float) -> Any:
+        """The value that this share of the distribution, in [0, 1), is below."""
+        space, values = self.distribution, self.every()
+        if isinstance(space, CategoricalDistribution) or (values is not None and not space.log):
+            assert values is not None
+            return values[int(share * len(values))]
+        high = space.high if isinstance(space, FloatDistribution) else space.high + 1  # it is below the next
+        value = (
+            space.low * (high / space.low) ** share if space.log else space.low + share * (high - space.low)
+        )
+        return self.rounded(value) if isinstance(space, FloatDistribution) else int(value)
+
     def rounded(self, value: Any) -> Any:
         """A proposed value as it is used: a float rounded to 6 significant digits, within the range."""
         if not isinstance(self.distribution, FloatDistribution):

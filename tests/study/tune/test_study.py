@@ -1,3 +1,4 @@
+import math
 import threading
 import time
 from collections import Counter
@@ -175,3 +176,14 @@ def test_a_study_of_other_data_is_refused_with_what_has_changed(tmp_path: Path):
     assert fault.value.problems == [
         "toy/train: is not what study s began with; restore it, or name another study with --study"
     ]
+
+
+def test_the_first_eight_trials_cover_every_range_evenly(tmp_path: Path):
+    study = opened(tmp_path / "s", "x=loguniform(1,256)", "y=int(1,4)", "z=choice(a,b)", "w=uniform(0,1)")
+    search(study, 8, lambda claim: Ended(METRIC, 0.0), nothing)
+    rows = [row.values for row in study.rows()]
+    # One of eight in each eighth of a range, an equal number for each whole number and each choice.
+    assert sorted(int(math.log2(row["x"])) for row in rows) == list(range(8))
+    assert sorted(int(8 * row["w"]) for row in rows) == list(range(8))
+    assert Counter(row["y"] for row in rows) == dict.fromkeys(range(1, 5), 2)
+    assert Counter(row["z"] for row in rows) == {"a": 4, "b": 4}

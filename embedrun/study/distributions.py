@@ -58,10 +58,8 @@ class Searched:
         if isinstance(space, CategoricalDistribution) or (values is not None and not space.log):
             assert values is not None
             return values[int(share * len(values))]
-        high = space.high if isinstance(space, FloatDistribution) else space.high + 1  # it is below the next
-        value = (
-            space.low * (high / space.low) ** share if space.log else space.low + share * (high - space.low)
-        )
+        low, high = space.low, space.high + isinstance(space, IntDistribution)  # below the next whole number
+        value = low * (high / low) ** share if space.log else low + share * (high - low)
         return self.rounded(value) if isinstance(space, FloatDistribution) else int(value)
 
     def rounded(self, value: Any) -> Any:

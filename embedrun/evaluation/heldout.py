@@ -82,9 +82,10 @@ class Heldout:
         if self.interval_draws and len(gold):
             intervals[key] = interval(100 * spearman_draws(predicted, gold, draws=self.interval_draws))
         values, ends, thresholds = binary.scored(pairs, predicted, self.interval_draws)
-        values |= signals.scored(pairs, predicted)
         scores = {key: 100 * spearman(predicted, gold)}
         scores |= {f"{name}/{metric}": value for metric, value in values.items()}
+        shown = tuple(scores)  # which signal is followed is for those who look for it
+        scores |= {f"{name}/{metric}": value for metric, value in signals.scored(pairs, predicted).items()}
         intervals |= {f"{name}/{metric}": both for metric, both in ends.items()}
         notes = {"thresholds": {name: thresholds}} if thresholds else {}
-        return Scores(scores, key, {name: columns}, intervals, notes=notes)
+        return Scores(scores, key, {name: columns}, intervals, shown=shown, notes=notes)

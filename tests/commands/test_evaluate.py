@@ -27,7 +27,8 @@ def test_a_trained_model_scores_as_its_own_run_says(embedrun, tiny):
     own = results(str(tiny.path))
     found = results("e")
     key = "toy_test/spearman"
-    assert found["scores"] == {key: pytest.approx(own["scores"][key], abs=1e-6)}
+    keys = [key, "toy_test/conflicting", "toy_test/agreeing"]
+    assert found["scores"] == {key: pytest.approx(own["scores"][key], abs=1e-6) for key in keys}
     assert found["main"] == {"name": key, "value": found["scores"][key]}
     assert found["baseline"] == {}
     assert found["counts"] == {"heldout/heldout": 16}

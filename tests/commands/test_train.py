@@ -17,7 +17,12 @@ from embedrun.experiment import build, training
 from embedrun.runs.directory import config_hash
 from embedrun.training.loop import Selection
 
-SCORES = {f"toy_{split}/{metric}" for split in ("test", "dev") for metric in ("spearman", "spearman_clean")}
+SCORES = {
+    f"toy_{split}/{metric}{clean}"
+    for split in ("test", "dev")
+    for metric in ("spearman", "conflicting", "agreeing")
+    for clean in ("", "_clean")
+}
 
 
 def read(path: Path) -> dict:
@@ -133,7 +138,7 @@ def test_metrics_say_step_split_and_name_and_nothing_of_the_clock(tiny):
 
 def test_predictions_have_a_row_for_each_pair(tiny):
     table = pq.read_table(tiny.path / "predictions" / "toy_test.parquet")
-    assert (table.num_rows, table.column_names) == (16, ["gold", "score"])
+    assert (table.num_rows, table.column_names) == (16, ["gold", "score", "clean"])
     assert all(math.isfinite(value) and abs(value) <= 1.001 for value in table["score"].to_pylist())
 
 

@@ -61,13 +61,8 @@ def parser() -> Parser:
     add("--batch-tokens", type=_positive, default=4096, metavar="N", help=what)
     add("--precision", choices=("fp32", "bf16"), default="fp32", help="of the forward pass; else fp32")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda where there is one")
-    add(
-        "--processes",
-        type=_positive,
-        default=1,
-        metavar="N",
-        help="that share the texts, one a device; else 1",
-    )
+    what = "processes that share the texts of a file, one a device; else 1"
+    add("--processes", type=_positive, default=1, metavar="N", help=what)
     add("--revision", metavar="REV", help="commit, branch or tag of a hub id")
     add("--max-length", type=_positive, metavar="N", help="tokens of a text; else what the model's files say")
     what = "with the prompt that the model has for such texts"

@@ -106,7 +106,11 @@ def draw_panels(name: str, slots: Sequence[Slot], sheet: Sheet, folder: Path, en
         path = slot.run.path / "predictions" / f"{name}.parquet"
         with as_written(path, "a prediction file with rows of gold and score", "evaluate again"):
             columns = pq.read_table(path, columns=["gold", "score"])
-        gold, cosines[slot.row.label] = (column.to_numpy() for column in columns.columns)  # (pairs,) each
+        own, cosine = (column.to_numpy() for column in columns.columns)  # (pairs,) each
+        if cosines and not np.array_equal(own, gold):
+            say(f"{path}: has other rows than the first panel, so it is left out")
+            continue
+        gold, cosines[slot.row.label] = own, cosine
     if not cosines:
         say(f"{sheet.name}: nothing is measured, so no panel is drawn")
         return

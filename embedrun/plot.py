@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, cycle
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -358,14 +359,27 @@ def against(
 
 
 def forest(
-    bars: Mapping[str, tuple[float, tuple[float, float]]], label: str, path: Path, *, beside: float = 0.0
+    bars: Mapping[str, tuple[float, tuple[float, float]]],
+    label: str,
+    path: Path,
+    *,
+    beside: float = 0.0,
+    printed: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
-    """Numbers with their intervals, one below the other, by name; a line stands at `beside`."""
+    """Numbers with their intervals, one below the other, by name; a line stands at `beside`.
+
+    `printed` are numbers of a paper, by the same names.
+    """
     figure, (axis,) = subplots(1, 1, (7, 1.2 + 0.35 * len(bars)), "")
     for row, (mean, (low, high)) in enumerate(bars.values()):
         axis.plot([low, high], [row, row], color="tab:blue")
         axis.plot(mean, row, "o", color="tab:blue")
     axis.axvline(beside, color="gray", linewidth=0.8)
+    if printed:
+        rows = [row for row, name in enumerate(bars) if name in printed]
+        values = [printed[name] for name in bars if name in printed]
+        axis.plot(values, rows, "D", color="black", fillstyle="none", label="printed in the paper")
+        legend_above(axis, fontsize="small")
     axis.set_yticks(range(len(bars)), [plain(name) for name in bars])
     axis.invert_yaxis()
     axis.set_xlabel(plain(label))

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun claims`; DataError where a claim lacks runs."""
     given = _arguments(argv)
+    from embedrun.plot import write_plot
     from embedrun.study import registration
     from embedrun.table.cells import Cells
 
@@ -70,7 +72,11 @@ def main(argv: Sequence[str]) -> int:
         print(clean(_planned(file, {} if given.sd is not None else file.runs(slots), given)))
         return 0
     say(file.standing())
-    print(clean(file.shown(file.decide(file.runs(slots)), room(sys.stdout))))
+    decisions = file.decide(file.runs(slots))
+    print(clean(file.shown(decisions, room(sys.stdout))))
+    path = given.outputs / "tables" / f"{file.path.stem}.png"
+    if write_plot(path, partial(file.plot, decisions)):
+        say(f"the differences are drawn in {path}")
     return 0
 
 

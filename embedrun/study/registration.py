@@ -11,6 +11,7 @@ claims:
     better: AnglE                    # rows by id: group/label, or the label where there is no group
     worse: CoSENT
   - {name: the same on dev, better: AnglE, worse: CoSENT, statistic: Dev, group: On dev}
+  - {name: RAOE over CoSENT, better: RAOE, worse: CoSENT, printed: 1.2}  # the difference that a paper prints
 ```
 
 Instead of run directories, `evidence: DIR` names a folder of JSON files, one a run: its `rows`, its `seed`,
@@ -33,6 +34,7 @@ from embedrun.config.options import option
 from embedrun.console import fitted
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, as_written, expanded, publish, read_json, sha256, to_json
+from embedrun.plot import forest
 from embedrun.study.claims import ALPHA, LEAST, Claim, Correction, Decision, Runs, Scored, decide, sides_of
 from embedrun.study.drawn import evidence, order_of
 from embedrun.table.cells import Slot
@@ -49,6 +51,7 @@ class Stated:
     worse: str
     statistic: str = ""
     group: str = ""
+    printed: float | None = None
 
     def claim(self, statistic: str) -> Claim:
         """The claim between the sides that `Registration.runs` names."""
@@ -144,16 +147,31 @@ class Registration(_File):
         lines = []
         for group in dict.fromkeys(one.group for one in self.claims):
             cells = [["claim", "by seed", "difference", "interval", "p", "verdict"]]
+            compared = any(one.printed is not None for one in self.claims)
+            cells[0] += ["printed"] if compared else []
             for stated, one in zip(self.claims, decisions, strict=True):
                 if stated.group == group:
                     each = ", ".join(f"{value:+.2f}" for value in one.each.values()) or "not paired"
                     cells.append([stated.name, each, *one.cells(self.least)])
-            lines += [*([group] if group else []), fitted(cells, width, right=(2, 4)), ""]
+                    cells[-1] += [_signed(stated.printed)] if compared else []
+            lines += [*([group] if group else []), fitted(cells, width, right=(2, 4, 6)), ""]
         told = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
         how = f"alpha {self.alpha:g} with {told[self.correction]}"
         count = f"{len(decisions)} claim{'s' * (len(decisions) != 1)}"
         lines.append(f"{count}, {how}; a difference below {self.least:g} decides nothing")
         return "\n".join(lines)
+
+    def plot(self, decisions: Sequence[Decision], path: Path) -> None:
+        """The differences with their intervals, and what a paper prints of them."""
+        names = [f"{one.group}: {one.name}" if one.group else one.name for one in self.claims]
+        bars = {
+            name: (one.estimate.mean, one.estimate.interval(one.level))
+            for name, one in zip(names, decisions, strict=True)
+        }
+        printed = {
+            name: one.printed for name, one in zip(names, self.claims, strict=True) if one.printed is not None
+        }
+        forest(bars, f"difference in points, {self.statistic}", path, printed=printed)
 
     @property
     def strictest(self) -> float:
@@ -189,6 +207,10 @@ class Registration(_File):
         if changed:
             return f"sealed {when}; changed since then: the file of the {' and the '.join(changed)}"
         return f"sealed {when}; unchanged"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}"
 
 
 def _begun(slot: Slot) -> bool:

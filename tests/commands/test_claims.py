@@ -25,7 +25,7 @@ table: mine.yaml
 statistic: Test
 least: 0.5
 claims:
-  - {name: a high lr is better, better: AnglE, worse: slow}
+  - {name: a high lr is better, better: AnglE, worse: slow, printed: 1.25}
   - {name: it closes the gap, better: slow, worse: AnglE, statistic: Gap}
 """
 
@@ -62,7 +62,8 @@ def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):
     (line,) = [line for line in ended.out.splitlines() if line.startswith("a high lr is better")]
     assert ", ".join(f"{value:+.2f}" for value in each) in line
     assert f" {sum(each) / 3:+.2f} " in line
-    assert line.endswith(" yes")
+    assert line.split()[-2:] == ["yes", "+1.25"]
+    assert Path("outputs/tables/claims.png").is_file()
     # All dev scores are 100: the gaps differ as much, the other way round.
     (line,) = [line for line in ended.out.splitlines() if line.startswith("it closes the gap")]
     assert f" {sum(each) / 3:+.2f} " in line
@@ -84,7 +85,9 @@ def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):
 
 
 def test_faults_of_a_file_are_said_together(embedrun):
-    faulty = CLAIMS.replace("better: AnglE, worse: slow}", "better: Angle, worse: slow, statistic: Tst}")
+    faulty = CLAIMS.replace(
+        "better: AnglE, worse: slow, printed", "better: Angle, worse: slow, statistic: Tst, printed"
+    )
     Path("claims.yaml").write_text(faulty.replace("it closes the gap", "a high lr is better"))
     ended = embedrun("claims", "claims.yaml")
     assert ended.code == 2

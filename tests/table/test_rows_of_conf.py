@@ -37,12 +37,13 @@ ROWS = {
     "arccse/figure5": (10, 0, 0, 0),  # 0.01 to 0.1 by 0.01
     "arccse/figure6": (24, 0, 0, 0),  # r1 of 10 to 25 %, rd of 10 to 35 %, each by 5
     "arccse/figure7": (13, 0, 0, 0),  # 0 to 1.2 by 0.1
-    "arccse/geometry": (0, 3, 0, 0),  # BERT, SimCSE, ArcCSE
+    "arccse/geometry": (0, 5, 0, 0),  # BERT, SimCSE, ArcCSE and its two terms
     "arccse/searched": (2, 0, 0, 0),  # the best of three batch sizes
     "arccse/table1": (10, 5, 5, 0),  # 11 base, 3 large, 3 and 3 SBERT
     "arccse/table2": (0, 7, 2, 0),  # 6 base, 3 large
     "arccse/table3": (3, 0, 0, 0),
     "raoe/figure1": (0, 0, 0, 7),
+    "raoe/geometry": (0, 5, 0, 0),  # both stages, two ablations, SimCSE
     "raoe/table1": (17, 3, 3, 0),  # 4 others, BERT 7 and 3, ModernBERT 3 and 3, Qwen 3
     "raoe/table10": (0, 20, 1, 0),  # BERT 9 and 3, ModernBERT 3 and 3, Qwen 3
     "raoe/table11": (0, 12, 0, 0),  # 4 backbones of 3
@@ -59,6 +60,7 @@ ROWS = {
     "study/objectives": (27, 3, 0, 0),  # 19 compared, 2 of one lr alone, 2 grouped, 4 uncut
 }
 GROUPS = presets.groups()
+GEOMETRY = ("alignment", "uniformity", "anisotropy", "saturation", "gradient", "wasserstein")
 HAS_MTEB = importlib.util.find_spec("mteb") is not None
 
 
@@ -139,7 +141,7 @@ def keys(plan: Any) -> set[str]:
             case "Geometry":
                 found |= {
                     f"geometry/{name}"
-                    for name in ("alignment", "uniformity", "saturation", "gradient", "wasserstein")
+                    for name in (*GEOMETRY, *(("triplet_order",) if task.triplet_order else ()))
                 }
             case "Mteb":
                 kinds = {choice.category for choice in task._choices}

@@ -79,6 +79,6 @@ def test_a_stage_that_yaml_reads_as_a_mapping_is_refused(embedrun, own):
 
 def test_the_stages_of_our_presets_are_valid():
     found = [name for name in presets.groups()["experiment"] if presets.stages(name, [presets.folder()])]
-    assert found == ["ran", "raoe_bert"]
+    assert found == ["ran", "raoe_bert", "raoe_renewed"]
     for name in found:
         check(stages_of(Request.typed("train", [f"+experiment={name}"])))

@@ -212,10 +212,10 @@ def _other_notes(folder: Path, settings: Plain) -> list[str]:
             f"{settings['padded_to']} tokens a text. sentence-transformers has no such pooling: there the "
             f"model has `{NEAREST[pooling]}`, and other vectors."
         )
-    if str(_read(folder / "config.json").get("model_type")).startswith("embedrun"):
-        notes.append(
-            "Its architecture comes with embedrun: `import embedrun.backbone.ran` before any other loads it."
-        )
+    kind = str(_read(folder / "config.json").get("model_type"))
+    if kind.startswith("embedrun_"):
+        module = f"embedrun.backbone.{kind.removeprefix('embedrun_')}"
+        notes.append(f"Its architecture comes with embedrun: `import {module}` before any other loads it.")
     if base := _read(folder / _ADAPTER).get("base_model_name_or_path"):
         name = _line(Path(base).name if is_local(base) else base)
         notes.append(f"The folder holds a LoRA adapter; loading it needs peft and its base model, `{name}`.")

@@ -121,7 +121,7 @@ def panels(
     masks = [group == index for index in range(len(spans))] + [np.full(len(gold), True)]  # each (pairs,)
     labels = [f"{span} (n={mask.sum():,})" for span, mask in zip([*spans, "all"], masks, strict=True)]
     low, high = float(gold.min()), float(gold.max())
-    figure, axes = subplots(1, len(cosines) + 1, (4 + 3 * len(cosines), 4.8), title)
+    figure, axes = subplots(1, len(cosines) + 1, (max(10, 4 + 3 * len(cosines)), 4.8), title)
     every = np.concatenate(list(cosines.values()))  # (models x pairs,)
     span = min(0.0, float(every.min())), max(1.0, float(every.max()))
     for axis, (name, cosine) in zip(axes, cosines.items(), strict=False):

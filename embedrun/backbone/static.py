@@ -111,7 +111,8 @@ def _lines(file: Path) -> Iterator[tuple[str, np.ndarray]]:
         for number, line in enumerate(lines, 1):
             done += len(line)
             bar.reach(done)
-            word, *numbers = line.decode("utf-8", "replace").rstrip().split(" ")
+            text = line.decode("utf-8", "replace").rstrip()
+            word, *numbers = text.rsplit(" ", dim) if dim else text.split(" ")  # a word may have blanks
             if number == 1 and len(numbers) == 1:
                 continue
             try:

@@ -237,7 +237,7 @@ def _selection(training: TrainingConfig, plan: "TrainPlan") -> Iterator[str]:
     for key, change in (training.select_floor or {}).items():
         yield f"no step with a {key} below {change:+g} of the untrained model"
     if training.select_untrained:
-        yield "or the model before the first step, if no step scores higher"
+        yield "or the model before the first step, if no step scores better"
     if training.ema is not None:
         yield f"of a moving average of the weights, decay {training.ema:g}"
     if training.patience is not None:

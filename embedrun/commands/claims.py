@@ -115,11 +115,11 @@ def _planned(file: "Registration", runs: "Runs", given: argparse.Namespace) -> s
         found = {"every claim": Spreads(given.sd, given.rows_sd)}
     else:
         found = {}
-        for claim in file.stated:
+        for stated, claim in zip(file.claims, file.stated, strict=True):
             _, sides = sides_of(claim, runs)
             if min(map(len, sides)) > 1:
-                found[claim.name] = Spreads.of(sides)
-                largest[claim.name] = max(map(abs, estimate(*sides).interval()))
+                found[stated.title] = Spreads.of(sides)
+                largest[stated.title] = max(map(abs, estimate(*sides).interval()))
     if not found:
         raise ConfigError(
             f"{file.name}: --plan: no claim has two finished seeds a side; give --sd, or train two or more "

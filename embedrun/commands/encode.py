@@ -81,11 +81,14 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun encode`."""
     given, texts = _arguments(argv)
+    from embedrun import gpu
     from embedrun.training import workers
     from embedrun.training.processes import Processes
     from embedrun.training.together import Together
 
     compute = GpuConfig(device=given.device, processes=given.processes)
+    if given.processes > 1 and (faults := gpu.problems(compute)):
+        raise ConfigError([fault.replace("gpu.", "--", 1) for fault in faults])
     if workers.wanted(compute):
         run = {"run": f"{__name__}:share", "resumed": None, "argv": list(argv)}
         workers.launch(compute, {"gpu": asdict(compute)}, **run)

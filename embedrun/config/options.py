@@ -252,7 +252,7 @@ class TrainingConfig:
         None, unit="by dev score, the change against the untrained model that a checkpoint must have at least"
     )
     select_untrained: bool = option(
-        False, unit="whether the model before the first step is kept if no step scores higher on dev"
+        False, unit="whether the model before the first step is kept if no step scores better on dev"
     )
     patience: int | None = option(
         None, unit="early stopping after so many dev scores without a new best; null: never", at_least=1

@@ -56,7 +56,8 @@ def plan_annotate(plain: Plain, directory: str | None = None) -> tuple[AnnotateC
     shard = folder.plan_shard(checker, plain)
     folder.refuse_run_directory(checker, directory)
     if config is not None:
-        refuse_training_gpu(checker, config.gpu, alone=config.mode == "mine" or config.gpu.nodes > 1)
+        elsewhere = config.gpu.nodes > 1 or config.gpu.rendezvous is not None
+        refuse_training_gpu(checker, config.gpu, alone=config.mode == "mine" or elsewhere)
         problems += [
             *_dataset_problems(config, dataset),
             *mining.problems(config, dataset),
@@ -131,7 +132,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None, resumed: Path
         folder.list_skipped(rows, output)
     if own := numbers[processes.rank :: processes.size]:
         _encode(config, parts, own)
-    processes.share([0.0])  # until all are done
+    processes.any(False)  # until all are done
     processes.part()
     if processes.rank > 0:
         return Outcome()

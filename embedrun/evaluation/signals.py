@@ -11,9 +11,9 @@ _BLOCK = 512  # rows of the first label at a time
 
 
 def metrics_of(rows: Rows) -> tuple[str, ...]:
-    """`METRICS` for rows with labels of several classes and scores of more than two values, else none."""
+    """`METRICS` for rows with the three NLI labels and scores of more than two values, else none."""
     label, score = (rows.targets.get(name, np.zeros(0)) for name in ("label", "score"))  # (rows,) each
-    return METRICS if len(np.unique(label)) > 1 and len(np.unique(score)) > 2 else ()
+    return METRICS if len(np.unique(label)) == 3 and len(np.unique(score)) > 2 else ()
 
 
 def scored(rows: Rows, predicted: np.ndarray) -> dict[str, float]:

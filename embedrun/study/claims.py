@@ -36,6 +36,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import chdtri, nctdtr, nctdtrinc, ndtri, stdtr, stdtrit
 
+from embedrun.errors import DataError
+
 ALPHA = 0.05  # of all claims together
 POWER = 0.8  # how often a difference that could have been shown is shown
 LEAST = 0.3  # points that a difference must have to be worth a word
@@ -58,12 +60,14 @@ class Claim:
 class Scored:
     """One run: its `score`, and that of each resample of the test rows, ``(draws,)``.
 
-    Runs of one seed and of equal `order` were trained on the same rows in the same order.
+    Runs of one seed and of equal `order` were trained on the same rows in the same order. `rows` says which
+    test rows count, None for all.
     """
 
     score: float
     draws: np.ndarray
     order: Hashable = None
+    rows: Hashable = None
 
 
 Runs = Mapping[str, Mapping[int, Scored]]  # by row, then by seed
@@ -168,6 +172,11 @@ def sides_of(claim: Claim, runs: Runs) -> tuple[dict[int, float], list[list[Scor
     """The difference of each pair by seed, and the pairs as one side; without pairs none, and two sides."""
     better, worse = runs.get(claim.better, {}), runs.get(claim.worse, {})
     sides = [list(better.values()), list(worse.values())]
+    if len({run.rows for side in sides for run in side}) > 1:
+        raise DataError(
+            f"{claim.better} and {claim.worse}: other test rows are clean for one than for the other; "
+            "compare scores of all rows"
+        )
     if len({run.order for side in sides for run in side}) != 1:
         return {}, sides
     seeds = sorted(better.keys() & worse.keys())

@@ -42,7 +42,8 @@ def scored(run: Path, key: str) -> Scored:
     whole_key = key.removesuffix(CLEAN)
     paths = behind(run, files_of.scores, whole_key)
     drawn = [draws_of(path, clean=key != whole_key) for path in paths]  # (draws,) each
-    return Scored(files_of.scores[key], 100 * np.mean(drawn, axis=0), order_of(files_of.config))
+    rows = None if key == whole_key else tuple(zlib.crc32(_clean(path)) for path in paths)
+    return Scored(files_of.scores[key], 100 * np.mean(drawn, axis=0), order_of(files_of.config), rows)
 
 
 def behind(run: Path, scores: dict[str, float], key: str) -> list[Path]:
@@ -60,6 +61,16 @@ def behind(run: Path, scores: dict[str, float], key: str) -> list[Path]:
     return sorted((of_keys[name] for name in wanted), key=lambda path: (place(path.stem), path.stem))
 
 
+def _clean(path: Path) -> bytes:
+    """Which rows of a prediction file are clean; DataError where none is, or it does not say."""
+    clean = Predictions.read(path).clean  # (rows,)
+    if clean is None:
+        raise DataError(f"{path}: does not say which rows are clean, as older runs and parts of a mixture")
+    if not clean.any():
+        raise DataError(f"{path}: has no clean row")
+    return clean.tobytes()
+
+
 @lru_cache(maxsize=4096)  # a file counts for its own score and for averages
 def draws_of(path: Path, *, clean: bool = False) -> np.ndarray:
     """The score of each resample of the (clean) rows of a prediction file, ``(DRAWS,)``, in [-1, 1].
@@ -70,10 +81,8 @@ def draws_of(path: Path, *, clean: bool = False) -> np.ndarray:
     # Each set has a seed of its own, the same in every run and every average.
     predictions, seed = Predictions.read(path), zlib.crc32(path.stem.encode())
     if clean:
-        kept = predictions.of_clean_rows
-        if kept is None:
-            raise DataError(f"{path}: does not say which rows are clean; evaluate again")
-        predictions = kept
+        _clean(path)
+        predictions = predictions.of_clean_rows or predictions
     if predictions.kind == "correlation":
         assert predictions.gold is not None, "scores have a gold column"
         return spearman_draws(predictions.predicted, predictions.gold, draws=DRAWS, seed=seed)
@@ -111,4 +120,5 @@ def _sum(parts: Sequence[Scored], weights: Sequence[float]) -> Scored:
     """Draws of one data set are of the same rows in every column; those of others are drawn apart."""
     score = sum(weight * part.score for weight, part in zip(weights, parts, strict=True))
     draws = sum(weight * part.draws for weight, part in zip(weights, parts, strict=True))
-    return Scored(float(score), np.asarray(draws), tuple(part.order for part in parts))
+    orders, rows = (tuple(getattr(part, name) for part in parts) for name in ("order", "rows"))
+    return Scored(float(score), np.asarray(draws), orders, rows)

@@ -53,6 +53,11 @@ class Stated:
     group: str = ""
     printed: float | None = None
 
+    @property
+    def title(self) -> str:
+        """Its name, behind that of its group."""
+        return f"{self.group}: {self.name}" if self.group else self.name
+
     def claim(self, statistic: str) -> Claim:
         """The claim between the sides that `Registration.runs` names."""
         own = self.statistic or statistic
@@ -163,15 +168,14 @@ class Registration(_File):
 
     def plot(self, decisions: Sequence[Decision], path: Path) -> None:
         """The differences with their intervals, and what a paper prints of them."""
-        names = [f"{one.group}: {one.name}" if one.group else one.name for one in self.claims]
         bars = {
-            name: (one.estimate.mean, one.estimate.interval(one.level))
-            for name, one in zip(names, decisions, strict=True)
+            stated.title: (one.estimate.mean, one.estimate.interval(one.level))
+            for stated, one in zip(self.claims, decisions, strict=True)
         }
-        printed = {
-            name: one.printed for name, one in zip(names, self.claims, strict=True) if one.printed is not None
-        }
-        forest(bars, f"difference in points, {self.statistic}", path, printed=printed)
+        printed = {one.title: one.printed for one in self.claims if one.printed is not None}
+        statistics = {one.statistic or self.statistic for one in self.claims}
+        label = "difference in points" + (f", {self.statistic}" if len(statistics) == 1 else "")
+        forest(bars, label, path, printed=printed)
 
     @property
     def strictest(self) -> float:

@@ -79,20 +79,26 @@ def draw(table: Table, figure: Figure, sheet: Sheet, folder: Path, ending: str) 
     }
     printed = [(x, paper) for curve in curves.values() for x, _, _, paper in curve if paper is not None]
     axes = figure.x, next(column.heading for column in table.columns if column.key == figure.y)
-    words, title, best = [sheet.name.replace("/", "_")], [sheet.title], None
+    title, best = [sheet.title], None
     if sheet.scale:
-        words.append(sheet.scale)
         title.append(f"reduced setting {sheet.scale}: not a reproduction")
     elif figure.best is not None:
         optimum = (f"the paper's optimum, {figure.best:g}", _line_name(figure, figure.best_line))
         best = figure.best, " at ".join(filter(None, optimum))
     if sheet.overrides:
-        words.append(hashlib.sha256("\n".join(sheet.overrides).encode()).hexdigest()[:8])
         text = clean(f"every run with {', '.join(sheet.overrides)}")
         title += textwrap.wrap(text, _TITLE, break_on_hyphens=False)
-    path = folder / f"{'_'.join(words)}.{ending}"
+    path = folder / f"{'_'.join(_words(sheet))}.{ending}"
     if plot.write_plot(path, lambda path: plot.sweep(lines, printed, best, axes, "\n".join(title), path)):
         say(f"the curve is in {path}")
+
+
+def _words(sheet: Sheet) -> list[str]:
+    """What the file of a plot is called: the table, its setting, and a hash of the overrides."""
+    words = [sheet.name.replace("/", "_"), *([sheet.scale] if sheet.scale else [])]
+    if sheet.overrides:
+        words.append(hashlib.sha256("\n".join(sheet.overrides).encode()).hexdigest()[:8])
+    return words
 
 
 def draw_panels(name: str, slots: Sequence[Slot], sheet: Sheet, folder: Path, ending: str) -> None:
@@ -101,20 +107,23 @@ def draw_panels(name: str, slots: Sequence[Slot], sheet: Sheet, folder: Path, en
 
     gold, cosines = np.empty(0), dict[str, np.ndarray]()
     for slot in slots:
-        if slot.run is None or slot.row.label in cosines:
+        if slot.run is None or slot.row.id in cosines:
             continue
         path = slot.run.path / "predictions" / f"{name}.parquet"
+        if not path.is_file():
+            say(f"{path}: is not there, so {slot.row.id} has no panel")
+            continue
         with as_written(path, "a prediction file with rows of gold and score", "evaluate again"):
             columns = pq.read_table(path, columns=["gold", "score"])
         own, cosine = (column.to_numpy() for column in columns.columns)  # (pairs,) each
         if cosines and not np.array_equal(own, gold):
             say(f"{path}: has other rows than the first panel, so it is left out")
             continue
-        gold, cosines[slot.row.label] = own, cosine
+        gold, cosines[slot.row.id] = own, cosine
     if not cosines:
         say(f"{sheet.name}: nothing is measured, so no panel is drawn")
         return
-    path = folder / f"{sheet.name.replace('/', '_')}.{ending}"
+    path = folder / f"{'_'.join([*_words(sheet), 'panels'])}.{ending}"
     if plot.write_plot(path, lambda path: plot.panels(cosines, gold, sheet.title, path)):
         say(f"the panels are in {path}")
 

@@ -110,9 +110,9 @@ class Selection:
     """The best dev score so far, and early stopping.
 
     An undefined score (NaN) is never the best. Where every score is undefined, or there is no dev
-    split and no `metric`, the last checkpoint is kept. `patience`
-    is how many dev scores in a row without a new best end the run, and `waited` how many there are now. A
-    step with a dev score below its `floor` is never the best.
+    split and no `metric`, the last checkpoint is kept. `patience` is how many dev scores in a row without a
+    new best end the run, and `waited` how many there are now. A step with a dev score below its `floor` is
+    never the best.
     """
 
     metric: str | None
@@ -216,8 +216,10 @@ def fit(
     step, note = done.step, ""  # the note is read when it is logged anyway: to read a loss is to wait for it
     parts.stepper.trained.train()
     if training.select_untrained and not done.step:
-        parts.selection.offer(0, parts.processes.share([parts.untrained])[0])
-        _save(parts, training, done)
+        (value,) = parts.processes.share([parts.untrained])
+        if not math.isnan(value) and all(change <= 0 for change in (training.select_floor or {}).values()):
+            parts.selection.offer(0, value)
+            _save(parts, training, done)
     with Deferred() as stop, Progress("train", steps, "steps", done=step) as bar:
         if done.unscored:
             _score_and_save(parts, training, done, stop, due=True, stopping=False)

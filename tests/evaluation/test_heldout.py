@@ -38,15 +38,15 @@ def test_predictions_are_named_by_data_set_and_split():
 def test_where_label_and_score_disagree_it_is_said_which_the_cosines_follow():
     # By label a and b are above c; by score a is, and b is not. a is the nearest, and b lies behind c: both
     # follow the score. With b before c, the label.
-    places = {"a": 0.1, "b": 0.6, "c": 0.4}
+    places = {"a": 0.1, "b": 0.6, "c": 0.4, "d": 1.2}  # d is last by both
     for at_b, conflicting in ((0.6, 100), (0.3, 0), (0.4, 50)):
         angles = {**places, "b": at_b, "x": 0.0}
         own = Rows(
             "toy",
             "test",
             "pair",
-            {"left": ["x"] * 3, "right": list("abc")},
-            {"score": np.array([5.0, 2.0, 3.0]), "label": np.array([0, 0, 1])},
+            {"left": ["x"] * 4, "right": list("abcd")},
+            {"score": np.array([5.0, 2.0, 3.0, 1.0]), "label": np.array([0, 0, 1, 2])},
         )
         found = Heldout().score(
             {"heldout": own},

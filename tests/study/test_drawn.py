@@ -10,6 +10,7 @@ from made_runs import made_run
 
 from embedrun.errors import DataError
 from embedrun.evaluation.scores import spearman
+from embedrun.study.claims import Claim, Scored, sides_of
 from embedrun.study.drawn import draws_of, scored
 
 
@@ -22,7 +23,7 @@ def test_a_clean_score_is_drawn_from_the_clean_rows_alone(tmp_path: Path):
     results = json.loads((run / "results.json").read_text())
     results["scores"][key] = 100 * spearman(predicted, gold)
     (run / "results.json").write_text(json.dumps(results))
-    with pytest.raises(DataError, match="does not say which rows are clean; evaluate again"):
+    with pytest.raises(DataError, match="does not say which rows are clean"):
         scored(run, key)
     pq.write_table(table.append_column("clean", [clean]), path)
     # A row that is not clean counts no more, whatever it has.
@@ -36,3 +37,9 @@ def test_a_clean_score_is_drawn_from_the_clean_rows_alone(tmp_path: Path):
     pq.write_table(swapped.append_column("clean", [clean]), path)
     draws_of.cache_clear()
     assert np.array_equal(scored(run, key).draws, found.draws)
+
+
+def test_runs_with_other_clean_rows_are_not_compared():
+    runs = {name: {seed: Scored(1.0, np.zeros(9), rows=name) for seed in (1, 2)} for name in ("A", "B")}
+    with pytest.raises(DataError, match="A and B: other test rows are clean for one than for the other"):
+        sides_of(Claim("A over B", "A", "B"), runs)

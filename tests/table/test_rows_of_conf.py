@@ -85,6 +85,12 @@ def test_every_table_has_all_its_rows():
     assert found == ROWS
 
 
+def test_a_row_that_starts_from_a_run_names_an_experiment():
+    overrides = {one for name in names() for cell in cells(name) for one in cell.overrides}
+    runs = {one.partition("=run:")[2] for one in overrides if "=run:" in one}
+    assert runs - {*GROUPS["experiment"]} == set()
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_name_columns_of_their_table_and_stand_there_once(name: str):
     table = load(name)

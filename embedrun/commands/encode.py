@@ -24,6 +24,8 @@ from embedrun.runs.directory import Outcome
 from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
+    import torch
+
     from embedrun.encoder import Encoder
     from embedrun.store.read import Texts
     from embedrun.training.together import Together
@@ -81,21 +83,22 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun encode`."""
     given, texts = _arguments(argv)
-    from embedrun import gpu
+    total = None if texts.path is None else sum(1 for _ in texts.read())  # before a model is loaded
+    from embedrun import gpu  # torch comes along
     from embedrun.training import workers
     from embedrun.training.processes import Processes
     from embedrun.training.together import Together
 
     compute = GpuConfig(device=given.device, processes=given.processes)
-    if given.processes > 1 and (faults := gpu.problems(compute)):
-        raise ConfigError([fault.replace("gpu.", "--", 1) for fault in faults])
+    if faults := gpu.problems(compute):
+        raise ConfigError([fault.replace("gpu=", "--device ").replace("gpu.", "--", 1) for fault in faults])
     if workers.wanted(compute):
         run = {"run": f"{__name__}:share", "resumed": None, "argv": list(argv)}
         workers.launch(compute, {"gpu": asdict(compute)}, **run)
         return 0
-    total = None if texts.path is None else sum(1 for _ in texts.read())  # before a model is loaded
     workers.join(compute, "")
-    encoder, processes = _load(given), Processes()
+    place = int(os.environ.get("LOCAL_RANK", "0"))
+    encoder, processes = _load(given, gpu.start(compute, place=place).device), Processes()
     together = Together(encoder, processes)
     if processes.rank == 0:
         _encode(given, texts, total, encoder, together)
@@ -204,21 +207,13 @@ def _check_finite(vectors: np.ndarray, before: int) -> None:
         )
 
 
-def _load(given: argparse.Namespace) -> "Encoder":
-    from embedrun import gpu
+def _load(given: argparse.Namespace, device: "torch.device") -> "Encoder":
     from embedrun.encoder import Encoder
 
-    config = GpuConfig(device=given.device, processes=given.processes)
-    if gpu.problems(config):
-        raise ConfigError(
-            "--device: cuda asked for, and this machine has no usable CUDA device; leave it at auto"
-        )
-    compute = gpu.start(config, place=int(os.environ.get("LOCAL_RANK", "0")))
     model = named(given.model, OF_MODEL)
     backbone = BackboneConfig(name=model, revision=given.revision, max_length=given.max_length)
     pooling = PoolingConfig(name=given.pooling, first_layer=given.first_layer, normalize=given.normalize)
-    on_cpu = compute.device.type == "cpu"
-    encoder = Encoder.build(backbone, pooling, seed=0, encodes_only=on_cpu).to(compute.device).eval()
+    encoder = Encoder.build(backbone, pooling, seed=0, encodes_only=device.type == "cpu").to(device).eval()
     if given.role is not None and not encoder.roles:
         raise ConfigError(
             f"--as {given.role}: {given.model} has no prompts by role; give --prompt, or leave it out"

@@ -1,5 +1,6 @@
 """Terms that order a value of each pair as the scores of the pairs are ordered."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 import torch
@@ -9,7 +10,7 @@ from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, sha
 from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_positive
 
 
-class OrdersByScore(nn.Module):
+class OrdersByScore(nn.Module, ABC):
     r"""Penalise every two pairs whose values contradict the order of their scores.
 
     With a value :math:`v` of each pair and its score :math:`y`,
@@ -27,9 +28,9 @@ class OrdersByScore(nn.Module):
         require_positive(type(self).__name__, "temperature", temperature)
         self.temperature = temperature
 
+    @abstractmethod
     def value(self, left: Tensor, right: Tensor) -> Tensor:
         """What should be large for similar texts, ``(pairs,)``, of vectors ``(pairs, dim)``."""
-        raise NotImplementedError
 
     def forward(
         self,

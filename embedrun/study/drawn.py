@@ -41,9 +41,9 @@ def scored(run: Path, key: str) -> Scored:
     files_of = RunFiles(run)
     whole_key = key.removesuffix(CLEAN)
     paths = behind(run, files_of.scores, whole_key)
-    drawn = [draws_of(path, clean=key != whole_key) for path in paths]  # (draws,) each
-    rows = None if key == whole_key else tuple(zlib.crc32(_clean(path)) for path in paths)
-    return Scored(files_of.scores[key], 100 * np.mean(drawn, axis=0), order_of(files_of.config), rows)
+    drawn = [draws_of(path, clean=key != whole_key) for path in paths]
+    draws, rows = zip(*drawn, strict=True)  # (draws,) each
+    return Scored(files_of.scores[key], 100 * np.mean(draws, axis=0), order_of(files_of.config), rows)
 
 
 def behind(run: Path, scores: dict[str, float], key: str) -> list[Path]:
@@ -61,35 +61,34 @@ def behind(run: Path, scores: dict[str, float], key: str) -> list[Path]:
     return sorted((of_keys[name] for name in wanted), key=lambda path: (place(path.stem), path.stem))
 
 
-def _clean(path: Path) -> bytes:
-    """Which rows of a prediction file are clean; DataError where none is, or it does not say."""
-    clean = Predictions.read(path).clean  # (rows,)
-    if clean is None:
-        raise DataError(f"{path}: does not say which rows are clean, as older runs and parts of a mixture")
-    if not clean.any():
-        raise DataError(f"{path}: has no clean row")
-    return clean.tobytes()
-
-
 @lru_cache(maxsize=4096)  # a file counts for its own score and for averages
-def draws_of(path: Path, *, clean: bool = False) -> np.ndarray:
+def draws_of(path: Path, *, clean: bool = False) -> tuple[np.ndarray, int | None]:
     """The score of each resample of the (clean) rows of a prediction file, ``(DRAWS,)``, in [-1, 1].
 
+    With a mark of which rows are clean, None where all count.
+
     Raises:
-        DataError: if clean rows are asked for, and the file does not say which these are.
+        DataError: if clean rows are asked for, and there are none, or the file does not say which these are.
     """
     # Each set has a seed of its own, the same in every run and every average.
     predictions, seed = Predictions.read(path), zlib.crc32(path.stem.encode())
+    rows = None
     if clean:
-        _clean(path)
-        predictions = predictions.of_clean_rows or predictions
+        marks, kept = predictions.clean, predictions.of_clean_rows
+        if marks is None or kept is None:
+            raise DataError(
+                f"{path}: does not say which rows are clean, as older runs and parts of a mixture"
+            )
+        if not marks.any():
+            raise DataError(f"{path}: has no clean row")
+        predictions, rows = kept, zlib.crc32(marks.tobytes())
     if predictions.kind == "correlation":
         assert predictions.gold is not None, "scores have a gold column"
-        return spearman_draws(predictions.predicted, predictions.gold, draws=DRAWS, seed=seed)
+        return spearman_draws(predictions.predicted, predictions.gold, draws=DRAWS, seed=seed), rows
     right = predictions.predicted  # (rows,)
     if predictions.kind == "accuracy":
         right = right == predictions.gold
-    return mean_draws(right, draws=DRAWS, seed=seed)
+    return mean_draws(right, draws=DRAWS, seed=seed), rows
 
 
 def evidence(table: Table, row: str, heading: str, slots: Sequence[Slot]) -> dict[int, Scored]:

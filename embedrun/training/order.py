@@ -1,6 +1,7 @@
 """The rows of every step: a pure function of (seed, epoch, step)."""
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -118,7 +119,7 @@ class Draw(NamedTuple):
     part: str = ""
 
 
-class Schedule:
+class Schedule(ABC):
     """Batches numbered through all epochs, `accumulate` of them a step: what a run asks of its order."""
 
     accumulate: int
@@ -157,18 +158,18 @@ class Schedule:
             epoch += 1
         return frozenset(step for step in marks if 0 < step <= steps)
 
+    @abstractmethod
     def draw(self, number: int) -> Draw:
         """The batch of this number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def left_out(self, epoch: int) -> int:
         """Rows that are in no batch of this epoch."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _per_epoch(self) -> int | None:
         """Batches an epoch, where every epoch has the same number."""
-        raise NotImplementedError
 
     def _batches(self, epochs: float, most: float) -> float:
         """Batches of so many epochs; of fewer, where these have `most` already."""

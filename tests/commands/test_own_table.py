@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from made_jobs import in_this_process
 from made_runs import made_run
@@ -90,6 +91,17 @@ def test_the_cosines_of_each_row_are_plotted_beside_gold(embedrun, monkeypatch):
     assert sorted(drawn) == ["gold", *labels]
     near, far = (np.abs(drawn[label] - drawn["gold"]).mean() for label in labels)
     assert near < far
+    (first, second) = sorted(Path("outputs").rglob("toy_test.parquet"))
+    pq.write_table(pq.read_table(second).slice(1), second)
+    drawn.clear()
+    said = embedrun("table", "new.yaml").err
+    assert "has other rows than the first panel, so it is left out" in said
+    assert len(drawn) == 2
+    first.unlink()
+    second.unlink()
+    said = embedrun("table", "new.yaml").err
+    assert said.count("is not there, so training.lr=") == 2
+    assert "nothing is measured, so no panel is drawn" in said
 
 
 def test_what_is_wrong_with_a_file_is_said_together(embedrun, presets: Path):

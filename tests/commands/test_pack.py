@@ -92,6 +92,15 @@ def change_a_prediction(folder: Path) -> None:
     pq.write_table(table.set_column(table.column_names.index("score"), "score", [score]), path)
 
 
+def change_a_clean_score(folder: Path) -> None:
+    path = run_with(folder, 1e-4, 1) / "predictions" / "toy_test.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("clean", [[row % 2 == 0 for row in range(len(table))]]), path)
+    results = json.loads((path.parents[1] / "results.json").read_text())
+    results["scores"]["toy_test/spearman_clean"] = 12.5
+    (path.parents[1] / "results.json").write_text(json.dumps(results))
+
+
 def change_a_digit(folder: Path) -> None:
     path = folder / "table.md"
     text = path.read_text()
@@ -121,6 +130,7 @@ def change_a_verdict(folder: Path) -> None:
     ("change", "found"),
     [
         (change_a_prediction, ["toy_test/spearman is ", "in results.json", "by its predictions"]),
+        (change_a_clean_score, ["toy_test/spearman_clean is 12.5000 in results.json"]),
         (change_a_digit, ["printed '| low", "recomputed '| low"]),
         (
             lambda folder: shutil.rmtree(run_with(folder, 1e-3, 1)),

@@ -209,16 +209,26 @@ def test_without_a_new_best_for_so_long_the_run_ends(trial):
     assert torch.equal(one.encoder.linear.weight, one.weights[1])
 
 
-@pytest.mark.parametrize("untrained", [2.5, 3.0, 9.0])
-def test_the_untrained_model_is_kept_if_it_may_be_and_no_step_scores_higher(trial, untrained):
-    one = trial(dev=[1.0, 3.0, 2.0], select_untrained=True)
+@pytest.mark.parametrize(
+    ("untrained", "options", "is_kept"),
+    [
+        (2.5, {}, False),
+        (3.0, {}, True),
+        (9.0, {}, True),
+        (math.nan, {"patience": 1}, False),  # no score, so nothing to wait for
+        (9.0, {"select_floor": {METRIC: 1.0}}, False),  # it must have gained
+    ],
+)
+def test_the_untrained_model_is_kept_if_it_may_be_and_no_step_scores_better(
+    trial, untrained, options, is_kept
+):
+    one = trial(dev=[1.0, 3.0, 2.0], select_untrained=True, **options)
     before = one.encoder.linear.weight.detach().clone()
     one.parts.untrained = untrained
     one.run()
-    kept = before if untrained >= 3.0 else one.weights[1]
-    assert torch.equal(one.encoder.linear.weight, kept)
-    assert one.selection.step == (0 if untrained >= 3.0 else 20)
-    assert (0 in published(one.parts.checkpoints)) == (untrained >= 3.0)
+    assert torch.equal(one.encoder.linear.weight, before if is_kept else one.weights[1])
+    assert one.selection.step == (0 if is_kept else 20)
+    assert (0 in published(one.parts.checkpoints)) == is_kept
 
 
 def killed() -> None:

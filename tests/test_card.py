@@ -1,8 +1,11 @@
+import importlib
 import json
+import re
 
 import pytest
 import yaml
 from huggingface_hub import ModelCard
+from transformers import CONFIG_MAPPING
 
 from embedrun.card import Source, card_text
 from embedrun.export import NEAREST
@@ -52,6 +55,15 @@ def test_a_pooling_that_averages_over_padding_is_said_to_be_another_elsewhere(na
     text = card(tmp_path)
     assert f"pooling `{name}`, which averages over padding, up to 8 tokens" in text
     assert f"`{nearest}`, and other vectors" in text
+
+
+@pytest.mark.parametrize("kind", ["ran", "static"])
+def test_an_architecture_of_ours_is_imported_from_a_module_that_knows_it(kind, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": f"embedrun_{kind}"}))
+    module = re.search(r"`import (\S+)` before any other loads it", card(tmp_path))
+    assert module is not None
+    importlib.import_module(module[1])
+    assert f"embedrun_{kind}" in CONFIG_MAPPING
 
 
 def test_data_stand_with_their_licences_and_their_ids_on_the_hub(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytestmark = pytest.mark.usefixtures("_alone")
-VECTORS = "3 2\na 1 0\ndog 0 2\n. 0 0.5\n"  # with word2vec's first line, the sizes
+VECTORS = "4 2\na 1 0\ndog 0 2\n. 0 0.5\nat home 3 3\n"  # with word2vec's first line; a word may have a blank
 
 
 def test_a_text_has_the_mean_of_its_word_vectors(embedrun):
@@ -23,7 +23,7 @@ def test_a_line_of_another_form_and_options_of_a_model_are_refused(embedrun):
     Path("vectors.txt").write_text(VECTORS + "cat 1\n")
     ended = embedrun("export", "vectors.txt", "static")
     assert (ended.code, Path("static").exists()) == (3, False)
-    assert "vectors.txt, line 5: expected a word and 2 numbers" in ended.err
+    assert "vectors.txt, line 6: expected a word and 2 numbers" in ended.err
     ended = embedrun("export", "vectors.txt", "static", "--merge-lora")
     assert ended.code == 2
     assert "--merge-lora: is for a model, and vectors.txt is a file of word vectors" in ended.err

@@ -113,8 +113,10 @@ def test_what_selects_is_the_own_dev_split_else_rows_held_out_of_ones_own_or_sts
 
 def test_what_needs_a_dev_score_is_refused_where_there_are_no_dev_rows():
     texts = (*OWN, "dataset=texts", "loss=simcse_unsupervised")
-    found = problems(*texts, "training.patience=2", "training.select_by=stsb_dev/spearman")
-    assert [text.partition(": ")[0] for text in found] == ["training.select_by", "training.patience"]
+    options = ("training.patience=2", "training.select_untrained=true", "training.select_by=stsb_dev/spearman")
+    found = problems(*texts, *options)
+    asked = ["training.select_by", "training.select_untrained", "training.patience"]
+    assert [text.partition(": ")[0] for text in found] == asked
     assert "give dataset.dev=FILE, or training.dev=stsb" in found[0]
     geometry = ("training.dev_tasks={geometry: {split: dev}}", "training.select_by=geometry_dev/alignment")
     assert plan_train(plain(*texts, "training.patience=2", *geometry)).dev is None

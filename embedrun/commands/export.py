@@ -117,7 +117,10 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
         raise ConfigError(problems)
     if not source.exists():
         near = nearest(source.name, [path.name for path in source.parent.glob("*")])
-        raise DataError(f"no folder {str(source)!r}{near}; name a finished run or a model folder here")
+        raise DataError(
+            f"no folder or file {str(source)!r}{near}; name a finished run, a model folder or a file of word "
+            "vectors"
+        )
 
 
 def _of_vectors(given: argparse.Namespace, source: Path, target: Path) -> int:

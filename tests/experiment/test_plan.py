@@ -113,7 +113,11 @@ def test_what_selects_is_the_own_dev_split_else_rows_held_out_of_ones_own_or_sts
 
 def test_what_needs_a_dev_score_is_refused_where_there_are_no_dev_rows():
     texts = (*OWN, "dataset=texts", "loss=simcse_unsupervised")
-    options = ("training.patience=2", "training.select_untrained=true", "training.select_by=stsb_dev/spearman")
+    options = (
+        "training.patience=2",
+        "training.select_untrained=true",
+        "training.select_by=stsb_dev/spearman",
+    )
     found = problems(*texts, *options)
     asked = ["training.select_by", "training.select_untrained", "training.patience"]
     assert [text.partition(": ")[0] for text in found] == asked

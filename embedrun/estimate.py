@@ -328,7 +328,7 @@ def _unpadded(config: TrainConfig, shape: Shape) -> bool:
         precision(config.gpu) in _HALF
         and config.backbone.attention == "sdpa"
         and config.pooling.name not in (FIRST_LAST, *LEGACY)
-        and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
+        and not (training.gradient_checkpointing or gpu.deterministic)
         and not seeded(training)
         and shape.config.get("model_type") in FAMILIES
     )

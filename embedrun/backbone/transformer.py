@@ -454,7 +454,7 @@ class Backbone(nn.Module):
         mask = sent(torch.from_numpy(real.astype(np.int64)), self.device)  # (group, width)
         if flat:
             on_cpu = self.device.type == "cpu"
-            side_by_side = groups(real.sum(axis=1), overhead=_ATTENTION_OVERHEAD, power=2) if on_cpu else []
+            side_by_side = groups(real.sum(axis=1), overhead=_ATTENTION_OVERHEAD, power=2) if on_cpu else None
             return (last_layer(self.model, padded, real, side_by_side),), mask  # (group, width, dim)
         ids = sent(torch.from_numpy(padded), self.device)  # (group, width)
         seen = None if real.all() else mask

@@ -1,15 +1,15 @@
 """Passes whose texts lie one behind the other, without padding.
 
 Linear layers, norms and dropout then act on real tokens only. On CUDA so does attention, by the flash kernel
-that torch brings. On a processor it needs texts side by side: it gathers them into padded views of texts of
-similar length, and puts what it computes back in its place.
+that torch brings, also in a compiled pass. On a processor it needs texts side by side: it gathers them into
+padded views of texts of similar length, and puts what it computes back in its place.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,8 +43,9 @@ def usable(model: Any) -> bool:
 
 
 def trainable(model: "PreTrainedModel") -> bool:
-    """Whether a pass of training on a processor can be, in any precision."""
-    return model.get_input_embeddings().weight.device.type == "cpu" and _is_usual(model)
+    """Whether a pass of training on a processor can be, in any precision; a compiled one cannot."""
+    on_cpu = model.get_input_embeddings().weight.device.type == "cpu"
+    return on_cpu and _is_usual(model) and "forward" not in vars(model)
 
 
 def _is_usual(model: Any) -> bool:
@@ -54,19 +55,18 @@ def _is_usual(model: Any) -> bool:
         # An encoder made a decoder or the other way round has masks of its own kind.
         and not getattr(config, "is_decoder", False)
         and getattr(config, "is_causal", None) is None
-        and "forward" not in vars(model)  # replaced, as in a compiled model
         and not (model.training and model.is_activation_checkpointing)
     )
 
 
-def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[np.ndarray]) -> Tensor:
+def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[np.ndarray] | None) -> Tensor:
     """The last layer's token vectors as a padded pass gives them, ``(texts, width, dim)``; padding is zeros.
 
     Args:
         model: must be `usable` now, or `trainable`.
         ids: token ids, padded on the right, ``(texts, width)``.
         real: which of them are no padding, bool, ``(texts, width)``; at least one a text.
-        groups: the texts that attention computes side by side on a processor, ``(group,)`` each.
+        groups: the texts that attention computes side by side, ``(group,)`` each; None: by the flash kernel.
     """
     from transformers import AttentionInterface
 
@@ -75,6 +75,12 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[n
     def there(numbers: np.ndarray) -> Tensor:
         return sent(torch.from_numpy(numbers), device)
 
+    lengths = real.sum(axis=1)  # (texts,)
+    if groups is None:
+        ends = there(np.cumsum([0, *lengths]).astype(np.int32))  # (texts + 1,)
+        layout: Layout | Ends = Ends(ends, int(lengths.max()))
+    else:
+        layout = Layout(lengths, groups, model.config.num_attention_heads, device)
     AttentionInterface.register(_NAME, _attend)
     model.set_attn_implementation(_NAME)  # transformers makes no masks for it
     try:
@@ -82,7 +88,7 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[n
             input_ids=there(ids[real])[None],  # (1, tokens)
             position_ids=there(_positions(model.config, ids)[real])[None],  # (1, tokens)
             return_dict=True,
-            layout=Layout(real.sum(axis=1), groups, model.config.num_attention_heads, device),  # of _attend
+            layout=layout,  # of _attend
         )
     finally:
         model.set_attn_implementation("sdpa")
@@ -107,7 +113,7 @@ def _attend(
     value: Tensor,
     attention_mask: None,
     *,
-    layout: "Layout",
+    layout: "Layout | Ends",
     dropout: float = 0.0,
     scaling: float | None = None,
     sliding_window: int | None = None,
@@ -135,6 +141,16 @@ def _computed_in(tensor: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
 
+class Ends(NamedTuple):
+    """Where texts lie, as the flash kernel takes it: a tensor and a number, so that a pass can be compiled.
+
+    `ends` is where each text begins, and where the last ends, int32, ``(texts + 1,)``; `longest`: in tokens.
+    """
+
+    ends: Tensor
+    longest: int
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the tokens of a pass stand in the padded views of its attention; one for all layers.
@@ -154,11 +170,6 @@ class Layout:
     heads: int
     device: torch.device
     _seen: dict[Window, list[Tensor | None]] = field(default_factory=dict)
-
-    @cached_property
-    def ends(self) -> Tensor:
-        """Where each text begins, and where the last ends, int32, ``(texts + 1,)``."""
-        return sent(torch.from_numpy(np.cumsum([0, *self.lengths]).astype(np.int32)), self.device)
 
     @cached_property
     def real(self) -> list[Tensor]:
@@ -218,14 +229,21 @@ def _seen(real: Tensor, window: Window) -> Tensor | None:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, *, scale: float, window: Window, dropout: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    layout: Layout | Ends,
+    *,
+    scale: float,
+    window: Window,
+    dropout: float,
 ) -> Tensor:
     """Attention of each text to itself, of and to ``(tokens, heads, dim)``.
 
     What torch's `scaled_dot_product_attention` computes of each text; on a processor in float32, or float64
     where that is given. There `dropout` drops what a padded pass does.
     """
-    if query.device.type == "cuda":
+    if isinstance(layout, Ends):
         return _flash(query, key, value, layout, scale=scale, window=window, dropout=dropout)
     kind = torch.promote_types(query.dtype, torch.float32)
     source, back = layout.rows
@@ -245,11 +263,11 @@ def attend(
 
 
 def _flash(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, *, scale: float, window: Window, dropout: float
+    query: Tensor, key: Tensor, value: Tensor, layout: Ends, *, scale: float, window: Window, dropout: float
 ) -> Tensor:
     # Rotated queries and keys are in float32, also under autocast. torch's public `varlen_attn`, of the same
     # kernel, has no dropout.
-    kind, ends, longest = _computed_in(query), layout.ends, int(layout.lengths.max())
+    kind, (ends, longest) = _computed_in(query), layout
     found, *_ = torch.ops.aten._flash_attention_forward(
         query.to(kind),
         key.to(kind),

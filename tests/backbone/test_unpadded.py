@@ -1,8 +1,10 @@
 """Training passes without padding, against padded ones."""
 
 import copy
+from collections.abc import Iterator
 
 import numpy as np
+import pretended_attention
 import pytest
 import small_models
 import torch
@@ -13,12 +15,14 @@ from embedrun.backbone.unpadded import (
     FAMILIES,
     Layout,
     attend,
+    last_layer,
     trainable,
     usable,
 )
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig
 from embedrun.pooling import Pooling
+from embedrun.training.gradient import compiled
 
 # Longer than twice the window of the small ModernBERT, which sees 4 tokens to either side, and single words.
 TEXTS = [
@@ -125,6 +129,46 @@ def test_gradient_checkpointing_and_replaced_passes_pad(backbones):
     assert trainable(model.eval())
     model.forward = model.forward
     assert not trainable(model)
+
+
+@pytest.fixture
+def flash_kernel() -> Iterator[None]:
+    with pretended_attention.on_a_processor():
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("flash_kernel")
+@pytest.mark.parametrize("name", [*FAMILIES, WINDOWED])
+def test_a_compiled_pass_by_the_flash_kernel_is_one_graph_for_texts_of_any_number_and_length(backbones, name):
+    plain = copy.deepcopy(backbones[name]).train()
+    for layer in plain.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.0
+    fast = copy.deepcopy(plain)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    fast.model.forward = compiled(fast.model)
+    for texts in (TEXTS, TEXTS[1:4], TEXTS[::-1], TEXTS[:4]):
+        tokens = tokens_of(plain, texts)
+        lengths = tokens.lengths.numpy()
+        real = np.arange(lengths.max()) < lengths[:, None]  # (texts, width)
+        ids = np.full(real.shape, plain.filler)  # (texts, width)
+        ids[real] = tokens.ids.numpy()
+        vectors = [last_layer(backbone.model, ids, real, None) for backbone in (plain, fast)]
+        torch.testing.assert_close(vectors[1], vectors[0], atol=1e-5, rtol=0)
+        for backbone, found in zip((plain, fast), vectors, strict=True):
+            backbone.zero_grad()
+            found.square().sum().backward()
+        grads = [
+            {name: weight.grad for name, weight in backbone.named_parameters() if weight.grad is not None}
+            for backbone in (plain, fast)
+        ]
+        assert grads[1].keys() == grads[0].keys()
+        bar = 1e-5 * max(float(grad.abs().max()) for grad in grads[0].values())
+        for key, grad in grads[0].items():
+            torch.testing.assert_close(grads[1][key], grad, atol=bar, rtol=0)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 @pytest.mark.gpu

@@ -9,8 +9,9 @@ values:
 The mask of dropout follows a seed that the forward pass hands to the backward pass as its random state.
 """
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -268,8 +269,9 @@ def _flash_texts(device: Any, call: SimpleNamespace) -> tuple:
         _forward(part.query, part.key, part.value, part.bias, part, int(seed) + place).transpose(0, 1)
         for place, part in enumerate(_texts(call))
     ]
-    none = torch.empty(0)
-    return torch.cat(found), torch.zeros(call.query.shape[1], len(call.query)), seed, none.long(), none
+    state, unused = seed.to(torch.uint64).repeat(2), torch.zeros((), dtype=torch.uint64)
+    sums = torch.zeros(call.query.shape[1], len(call.query))
+    return torch.cat(found), sums, state, unused, torch.empty(0)
 
 
 def _flash_texts_backward(_: Any, call: SimpleNamespace) -> tuple[Tensor, ...]:
@@ -277,11 +279,13 @@ def _flash_texts_backward(_: Any, call: SimpleNamespace) -> tuple[Tensor, ...]:
     found = [
         _backward(
             call.grad_out[start:end].transpose(0, 1),
-            part.query, part.key, part.value, part.bias, part, int(call.rng_state) + place,
+            part.query, part.key, part.value, part.bias, part, int(call.rng_state[0]) + place,
         )
         for place, (part, (start, end)) in enumerate(zip(_texts(call), pairwise(starts), strict=True))
     ]  # fmt: skip
-    return tuple(torch.cat([part.transpose(0, 1) for part in side]) for side in zip(*found, strict=True))
+    grads = [torch.cat([part.transpose(0, 1) for part in side]) for side in zip(*found, strict=True)]
+    sides = (call.query, call.key, call.value)
+    return tuple(torch.empty_like(side).copy_(grad) for side, grad in zip(sides, grads, strict=True))
 
 
 # Results by operator; as shapes alone torch itself has them.
@@ -295,3 +299,20 @@ VALUES: dict[str, Callable[[Any, SimpleNamespace], tuple]] = {
     "_scaled_dot_product_flash_attention": _flash,
     "_scaled_dot_product_flash_attention_backward": _fused_backward,
 }
+
+
+@contextlib.contextmanager
+def on_a_processor() -> Iterator[None]:
+    """Within it, a processor has the flash kernel over texts one behind the other, without dropout."""
+    library = torch.library.Library("aten", "IMPL")
+    for name in ("_flash_attention_forward", "_flash_attention_backward"):
+        operator = getattr(aten, name).default
+
+        def called(*args: Any, name: str = name, operator: Any = operator, **kwargs: Any) -> tuple:
+            return VALUES[name](None, arguments(operator, args, kwargs | {"dropout_p": 0.0}))
+
+        library.impl(name, called, "CPU")
+    try:
+        yield
+    finally:
+        library._destroy()

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("_alone")
 TEXTS = ["a dog runs over the hill", "Two Dogs", "a cat sits, and sits " * 60]
 
 
+@pytest.mark.slow
 def test_a_graph_gives_the_vectors_of_its_model_in_onnxruntime_alone(tiny, capsys):
     onnxruntime, tokenizers = (pytest.importorskip(name) for name in ("onnxruntime", "tokenizers"))
     assert export.main([str(tiny.path), "out", "--onnx", "--int8"]) == 0

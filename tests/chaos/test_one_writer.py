@@ -3,12 +3,15 @@
 import multiprocessing
 from pathlib import Path
 
+import pytest
+
 from embedrun.errors import ConfigError
 from embedrun.runs.directory import Run
 
 AT_ONCE = 50
 
 
+@pytest.mark.chaos
 def test_fifty_processes_at_once_get_fifty_directories_and_one_gets_the_one_that_all_name(
     tmp_path: Path, monkeypatch
 ):

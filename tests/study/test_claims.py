@@ -154,7 +154,7 @@ PAIRS = [
     ("arccse", "unsupervised"),
 ]  # fmt: skip
 CLAIMS = [Claim(f"{better} over {worse}", better, worse) for better, worse in PAIRS]
-# The study on SICK: all rows read the same pairs, in the same order by seed; deviations are those of its pilot.
+# The study on SICK: all rows read the same pairs, in one order by seed; deviations are those of its pilot.
 SICK = registration.read(str(Path(__file__).parents[2] / "docs/results/sick/claims.yaml"))
 OF_SICK = {
     side: (len(SICK.of.seeds), 0.26, 0.1, "sick") for one in SICK.stated for side in (one.better, one.worse)

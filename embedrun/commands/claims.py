@@ -74,7 +74,8 @@ def main(argv: Sequence[str]) -> int:
     say(file.standing())
     decisions = file.decide(file.runs(slots))
     print(clean(file.shown(decisions, room(sys.stdout))))
-    path = given.outputs / "tables" / f"{file.path.stem}.png"
+    of = Path(file.table).stem if Path(file.table).suffix else file.table.replace("/", "_")
+    path = given.outputs / "tables" / f"{of}_{file.path.stem}.png"
     if write_plot(path, partial(file.plot, decisions)):
         say(f"the differences are drawn in {path}")
     return 0

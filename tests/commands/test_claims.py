@@ -63,7 +63,7 @@ def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):
     assert ", ".join(f"{value:+.2f}" for value in each) in line
     assert f" {sum(each) / 3:+.2f} " in line
     assert line.split()[-2:] == ["yes", "+1.25"]
-    assert Path("outputs/tables/claims.png").is_file()
+    assert Path("outputs/tables/mine_claims.png").is_file()
     # All dev scores are 100: the gaps differ as much, the other way round.
     (line,) = [line for line in ended.out.splitlines() if line.startswith("it closes the gap")]
     assert f" {sum(each) / 3:+.2f} " in line

@@ -222,9 +222,10 @@ def _begun(slot: Slot) -> bool:
 
 
 def _commit(folder: Path) -> str | None:
-    """The commit of the repository that a folder is in; None outside of one."""
+    """The commit of a folder's repository, with `-dirty` if files differ from it; None outside of one."""
+    asked = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     try:
-        words = ("git", "-C", str(folder.resolve()), "rev-parse", "HEAD")
+        words = ("git", "-C", str(folder.resolve()), *asked)
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -1,6 +1,7 @@
 """Claims from the file to the verdict: planned, sealed before the first run, decided after the last."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,19 @@ def made(*overrides: str, noise: float) -> dict[int, float]:
     }
     results = {seed: json.loads((run / "results.json").read_text()) for seed, run in runs.items()}
     return {seed: result["scores"]["toy_test/spearman"] for seed, result in results.items()}
+
+
+def test_a_seal_says_whether_files_differ_from_its_commit(embedrun):
+    git = ("git", "-c", "user.name=A", "-c", "user.email=a@b.c")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "claims")):
+        subprocess.run([*git, *words], check=True)
+    for end in ("", "-dirty"):
+        Path("mine.yaml").write_text(TABLE + ("# later\n" if end else ""))
+        assert embedrun("claims", "claims.yaml", "--seal").code == 0
+        seal = Path("claims.seal.json")
+        commit = json.loads(seal.read_text())["commit"]
+        assert (len(commit.removesuffix("-dirty")), commit.endswith("-dirty")) == (40, bool(end))
+        seal.unlink()
 
 
 def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):

@@ -150,8 +150,11 @@ def recomputed(asked: Asked, folder: Path, cells: Cells) -> tuple[dict[str, str]
         if slot.run is None and slot.cell.not_runnable is None:
             lacking.setdefault(slot.row.id, []).append(str(slot.seed))
     if asked.claims is not None:
-        file = replace(asked.registration(folder), of=table)
-        texts[CLAIMS] = file.shown(file.decide(file.runs(slots))) + "\n"
+        file = replace(asked.registration(folder), of=table, name=str(asked.claims), table=asked.table)
+        try:
+            texts[CLAIMS] = file.shown(file.decide(file.runs(slots))) + "\n"
+        except DataError as fault:  # of a study that is still running
+            texts[CLAIMS] = "".join(f"{problem}\n" for problem in fault.problems)
     return texts, [f"{row}: no run with seed {', '.join(seeds)}" for row, seeds in lacking.items()]
 
 

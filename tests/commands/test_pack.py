@@ -45,6 +45,21 @@ def packed(embedrun) -> Path:
     return Path("pack.zip")
 
 
+def test_a_study_that_is_still_running_is_packed_with_what_its_claims_lack(embedrun):
+    Path("mine.yaml").write_text(TABLE)
+    Path("claims.yaml").write_text(CLAIMS)
+    made_run(Path("outputs"), [HEAD, "training.lr=1e-3"], 1, noise=0.5)
+    ended = embedrun("pack", "mine.yaml", "claims.yaml", "-o", "pack.zip")
+    assert ended.code == 0, ended.err
+    assert "the table is not complete: low: no run with seed 1, 2, 3" in ended.err
+    with zipfile.ZipFile("pack.zip") as archive:
+        lacking = archive.read("claims.txt").decode()
+    assert "claims.yaml: high is better: 'high' and 'low' need two finished seeds each\n" in lacking
+    ended = embedrun("verify", "pack.zip")
+    assert ended.code == 0, ended.err
+    assert lacking in ended.out
+
+
 def repacked(pack: Path, change: Callable[[Path], None]) -> str:
     """The same pack after a change in its folder, with hashes that fit: its author has made it so."""
     folder = Path("opened")

@@ -176,5 +176,5 @@ def test_the_highest_memory_is_that_of_texts_as_long_as_the_longest():
     assert gigabytes(most) == pytest.approx(by_hand / 1e9, rel=0.005)
     assert most.endswith(", if all have 64, as the longest looked at")
     assert how == "for 1,024 texts of 23 tokens on average at a time, in 16 bits"
-    assert priced(BASE, RowTokens(mixed, True), gpu={"compile": True})[1] == how  # which is without padding, too
+    assert priced(BASE, RowTokens(mixed, True), gpu={"compile": True})[1] == how  # without padding, too
     assert gigabytes(usual) < gigabytes(most) / 2

@@ -29,8 +29,8 @@ class Operation:
     bytes: float
 
 
-class _Counter(TorchDispatchMode):
-    """Counts what runs inside; operations by the table of torch's FlopCounterMode."""
+class Operations(TorchDispatchMode):
+    """Counts what runs inside, in `counted`; operations by the table of torch's FlopCounterMode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,9 +81,9 @@ def counted(
         model.to(torch.bfloat16 if half else torch.float32).train().requires_grad_(not frozen)
         if frozen:
             model.get_input_embeddings().requires_grad_(True)
-        with _Counter() as counter:
+        with Operations() as one_step:
             model(input_ids=ids).last_hidden_state.sum().backward()
-        found.append(counter.counted)
+        found.append(one_step.counted)
     once, twice = (Counter(operations) for operations in found)
     return tuple((one, once[one] + (depth - 1) * (twice[one] - once[one])) for one in twice)
 

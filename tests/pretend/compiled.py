@@ -19,27 +19,11 @@ from pretended_attention import on_a_processor
 from torch import Tensor, nn
 from torch._inductor.utils import run_and_get_code
 from torch.func import functional_call
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertModel
 
 from embedrun.backbone.unpadded import last_layer
+from embedrun.devices import Operations
 from embedrun.training.gradient import compiled, halved
-
-_FREE = ("empty", "new_empty", "detach", "_unsafe_view")
-
-
-class Counted(TorchDispatchMode):
-    """Counts the calls that compute."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-
-    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
-        aliases = [returned.alias_info for returned in operator._schema.returns]
-        views = any(alias is not None and not alias.is_write for alias in aliases)
-        self.calls += not views and not operator.__name__.startswith(_FREE)
-        return operator(*args, **kwargs or {})
 
 
 class Passes(nn.Module):
@@ -65,13 +49,13 @@ def main() -> None:
     """Print both counts."""
     passes = Passes()
     with on_a_processor():
-        with Counted() as one_by_one:
+        with Operations() as one_by_one:
             passes.step()
         passes.model.forward = compiled(passes.model)
         _, code = run_and_get_code(passes.step)
     called = r"^\s+(?:cpp_fused\w*\(|extern_kernels\.|(?:\w+ = )?torch\.ops\.)"
     joined = sum(len(re.findall(called, part[part.index("def call(") :], re.M)) for part in code)
-    print(f"one by one {one_by_one.calls}, compiled {joined}")
+    print(f"one by one {len(one_by_one.counted)}, compiled {joined}")
 
 
 if __name__ == "__main__":

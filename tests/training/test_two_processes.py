@@ -131,6 +131,7 @@ def test_one_process_out_of_memory_ends_both_with_exit_6(
     )
 
 
+@pytest.mark.slow
 def test_sigterm_ends_both_at_one_step_with_exit_143(commands: Commands, training: Command):
     workers = training.workers()
     assert sorted(workers) == [0, 1]

@@ -364,23 +364,39 @@ def forest(
     path: Path,
     *,
     beside: float = 0.0,
+    least: float = 0.0,
+    each: Mapping[str, Sequence[float]] = MappingProxyType({}),
     printed: Mapping[str, float] = MappingProxyType({}),
+    groups: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Numbers with their intervals, one below the other, by name; a line stands at `beside`.
 
-    `printed` are numbers of a paper, by the same names.
+    By the same names, `each` are the values that a number is the mean of, `printed` numbers of a paper, and
+    `groups` headings, each above its names. Numbers within `least` of the line are on gray.
     """
-    figure, (axis,) = subplots(1, 1, (7, 1.2 + 0.35 * len(bars)), "")
-    for row, (mean, (low, high)) in enumerate(bars.values()):
-        axis.plot([low, high], [row, row], color="tab:blue")
-        axis.plot(mean, row, "o", color="tab:blue")
+    lines: list[str] = []  # headings and names, from the top
+    place: dict[str, int] = {}
+    for name in bars:
+        heading = groups.get(name, "")
+        lines += [heading] if heading and heading not in lines else []
+        place[name] = len(lines)
+        lines.append(name.removeprefix(f"{heading}: "))
+    figure, (axis,) = subplots(1, 1, (8, 1.3 + 0.3 * len(lines)), "")
+    for name, (mean, (low, high)) in bars.items():
+        axis.plot([low, high], [place[name]] * 2, color="tab:blue")
+        axis.plot(each.get(name, []), [place[name]] * len(each.get(name, [])), "|", color="tab:blue")
+        axis.plot(mean, place[name], "o", color="tab:blue")
     axis.axvline(beside, color="gray", linewidth=0.8)
+    if least:
+        axis.axvspan(beside - least, beside + least, color="0.92", label=f"below {least:g}: decides nothing")
     if printed:
-        rows = [row for row, name in enumerate(bars) if name in printed]
-        values = [printed[name] for name in bars if name in printed]
+        values, rows = list(printed.values()), [place[name] for name in printed]
         axis.plot(values, rows, "D", color="black", fillstyle="none", label="printed in the paper")
+    if least or printed:
         legend_above(axis, fontsize="small")
-    axis.set_yticks(range(len(bars)), [plain(name) for name in bars])
+    axis.set_yticks(range(len(lines)), [plain(line) for line in lines], fontsize="small")
+    for line, tick in zip(lines, axis.get_yticklabels(), strict=True):
+        tick.set_fontweight("bold" if line in groups.values() else "normal")
     axis.invert_yaxis()
     axis.set_xlabel(plain(label))
     save(figure, path)

@@ -187,3 +187,11 @@ def test_a_curve_has_its_band_the_printed_points_and_the_optimum(tmp_path: Path,
     words = [text.get_text() for text in axis.get_legend().get_texts()]
     assert words == ["measured", "printed", "the optimum"]
     assert path.stat().st_size > 1000
+
+
+def test_claims_stand_below_the_heading_of_their_group_with_what_a_paper_prints(tmp_path: Path, axes):
+    bars = {"Terms: AnglE": (0.2, (-0.1, 0.5)), "Terms: RAOE": (0.1, (0.0, 0.2)), "MSE": (1.0, (0.5, 1.5))}
+    groups = {"Terms: AnglE": "Terms", "Terms: RAOE": "Terms", "MSE": ""}
+    plot.forest(bars, "points", tmp_path / "claims.png", printed={"Terms: RAOE": 0.8}, groups=groups)
+    assert [label.get_text() for label in axes[0].get_yticklabels()] == ["Terms", "AnglE", "RAOE", "MSE"]
+    assert axes[0].lines[-1].get_xydata().tolist() == [[0.8, 2.0]]  # on RAOE's line

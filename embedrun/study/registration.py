@@ -172,10 +172,14 @@ class Registration(_File):
             stated.title: (one.estimate.mean, one.estimate.interval(one.level))
             for stated, one in zip(self.claims, decisions, strict=True)
         }
-        printed = {one.title: one.printed for one in self.claims if one.printed is not None}
+        beside: dict[str, Any] = {
+            "printed": {one.title: one.printed for one in self.claims if one.printed is not None},
+            "groups": {one.title: one.group for one in self.claims},
+            "each": {one.title: [*it.each.values()] for one, it in zip(self.claims, decisions, strict=True)},
+        }
         statistics = {one.statistic or self.statistic for one in self.claims}
         label = "difference in points" + (f", {self.statistic}" if len(statistics) == 1 else "")
-        forest(bars, label, path, printed=printed)
+        forest(bars, label, path, least=self.least, **beside)
 
     @property
     def strictest(self) -> float:

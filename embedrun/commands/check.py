@@ -331,10 +331,10 @@ def _every(training: TrainingConfig) -> str:
 
 def _scored(plan: "TrainPlan", divided: "Divided", store: Store) -> tuple[list[str], "Scored"]:
     from embedrun.estimate import Scored
-    from embedrun.experiment import contamination, scoring
+    from embedrun.experiment import contamination, data, scoring
 
     evaluation, training = plan.config.evaluation, plan.config.training
-    seen = [*divided.train.values(), *([] if plan.seen is None else [plan.seen.read("train", store)])]
+    seen = [*divided.train.values(), *data.seen_rows(plan, store)]
     test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
     dev = scoring.dev_scorer(plan.dev_tasks, divided.dev, store, evaluation)
     if divided.dev is not None and not plan.dev_tasks:

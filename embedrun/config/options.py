@@ -332,8 +332,8 @@ class EvaluationConfig:
     vectors: list[Literal["float16", "int8", "binary"]] | None = option(
         None, unit="also scores of vectors stored as these; float32 is always scored"
     )
-    contamination: str | None = option(
-        None, unit="earlier training data of the model; its pairs are left out of `_clean` scores"
+    contamination: str | list[str] | None = option(
+        None, unit="earlier training data of the model, one or a list; left out of `_clean` scores"
     )
     near: float | None = option(
         None,

@@ -15,6 +15,7 @@ _MEMBERS: dict[str, tuple[str, Plain]] = {
     **{f"sts{year}": ("sts", {"year": year}) for year in range(12, 17)},
     **{task: ("senteval", {"task": task}) for task in ("mr", "cr", "subj", "mpqa", "sst2", "trec")},
     **{name: ("captions", {"set": name}) for name in ("flickr30k", "flickr8k", "mscoco")},
+    "nli_three_way": ("nli", {"labels": ["entailment", "neutral", "contradiction"]}),
     "flickr30k_entities": ("captions", {"set": "flickr30k", "split_of": "entities"}),
 }
 # Sets of SentEval without a split: all rows are `train`, and are scored by cross-validation.
@@ -24,7 +25,7 @@ _SPLIT = re.compile(r"(.+)_(train|dev|test)")
 
 def words() -> list[str]:
     """Every data set that needs no options, and the members of `sts`, `senteval` and `captions`."""
-    names = set(family.names("dataset")) - {name for name, _ in _MEMBERS.values()}
+    names = set(family.names("dataset")) - {"captions"}  # its members have names
     return sorted([*filter(_is_complete, names), *_MEMBERS])
 
 

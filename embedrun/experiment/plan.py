@@ -45,18 +45,21 @@ from embedrun.signals import seconds_of
 from embedrun.training import gradient, processes, shards, step
 
 
-def _plan_seen(checker: Checker, plain: Plain) -> DataSet | None:
-    word = group_of(plain, "evaluation").get("contamination")
-    if not isinstance(word, str):
-        return None  # the schema check has reported it
-    try:
-        dataset = data_set(word)
-    except ValueError as fault:
-        checker.problems.append(f"evaluation.contamination: {fault}")
-        return None
-    if "train" not in dataset.splits:
-        checker.problems.append(f"evaluation.contamination: {word} has no train split, so none trains on it")
-    return dataset
+def _plan_seen(checker: Checker, plain: Plain) -> list[DataSet]:
+    given, seen = group_of(plain, "evaluation").get("contamination"), []
+    for word in given if isinstance(given, list) else [given]:
+        if not isinstance(word, str):
+            continue  # the schema check has reported it
+        try:
+            seen.append(data_set(word))
+        except ValueError as fault:
+            checker.problems.append(f"evaluation.contamination: {fault}")
+            continue
+        if "train" not in seen[-1].splits:
+            checker.problems.append(
+                f"evaluation.contamination: {word} has no train split, so none trains on it"
+            )
+    return seen
 
 
 _DEV_TASKS = "training.dev_tasks"
@@ -263,7 +266,7 @@ class TrainPlan:
         dataset: of a mixture, that which has the others.
         dev: the data set whose `dev` split selects the checkpoint; None for no such split.
         losses: of each part of a mixture; one under '' of a single data set, or where all parts have one.
-        seen: the data set of `evaluation.contamination`.
+        seen: the data sets of `evaluation.contamination`.
         dev_tasks: what else is scored on dev splits, by name.
         held: parts of which some training rows are held out to select, as far as there are enough; '' is the
             part of a single data set.
@@ -274,19 +277,19 @@ class TrainPlan:
     dev: DataSet | None
     tasks: dict[str, Task]
     losses: dict[str, Losses]
-    seen: DataSet | None
+    seen: list[DataSet]
     dev_tasks: dict[str, Task] = field(default_factory=dict)
     held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class EvaluatePlan:
-    """One checked evaluation; `dataset` is that of `evaluation=heldout`, `seen` of `.contamination`."""
+    """One checked evaluation; `dataset` is of `evaluation=heldout`, `seen` are those of `.contamination`."""
 
     config: EvaluateConfig
     dataset: DataSet | None
     tasks: dict[str, Task]
-    seen: DataSet | None
+    seen: list[DataSet]
 
 
 def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:

@@ -46,6 +46,10 @@ def problems(*overrides: str, command: str = "train") -> list[str]:
         ("pooling=first_last_mean", "pooling.first_layer: no value given; pass pooling.first_layer=..."),
         ("evaluation.contamination=sts12", "evaluation.contamination: sts12 has no train split"),
         (
+            "evaluation.contamination=[nli_three_way,sts12]",
+            "evaluation.contamination: sts12 has no train split",
+        ),
+        (
             "+evaluation.tasks.again={name: heldout}",
             "evaluation.tasks.again: gives its scores the keys of evaluation.tasks.heldout",
         ),

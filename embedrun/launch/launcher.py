@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,7 @@ from embedrun.child import end_with, started_by_others
 from embedrun.config.compose import started
 from embedrun.config.request import Request, is_hydra, quoted
 from embedrun.config.safety import launcher_of
-from embedrun.console import ignore_broken_pipes, say
+from embedrun.console import duration, ignore_broken_pipes, say
 from embedrun.errors import exit_code
 from embedrun.files import Plain, write_atomically
 from embedrun.launch.job import Beside, Job, claimed, outcome_in, run_in_child
@@ -143,7 +144,7 @@ class Work:
         job = Job(**json.loads((folder / _JOB.format(number)).read_text(encoding="utf-8")))
         file = folder / OUTCOME.format(number)
         (folder / _BEGUN.format(number)).touch()
-        say(f"{number + 1} of {self.total}: {job.label}")
+        say(f"{number + 1} of {self.total}: {job.label}{self._left(folder)}")
         # Not Path.exists, which raises the transient errors of a network file system.
         ends = partial(os.path.exists, folder / STOP)
         beside = None if self.logs is None else Beside(Path(self.logs, f"{number}.log"), ends, self.where)
@@ -155,6 +156,14 @@ class Work:
                 raise
             outcome = Outcome(error="interrupted", code=exit_code(stop))
         write_atomically(file, json.dumps(asdict(outcome)))
+
+    def _left(self, folder: Path) -> str:
+        """What the other jobs take if they end as fast as those that have."""
+        done = len(list(folder.glob(OUTCOME.format("*"))))
+        if done == 0:
+            return ""
+        began = min(path.stat().st_mtime for path in folder.glob(_BEGUN.format("*")))
+        return f"; about {duration((time.time() - began) * (self.total - done) / done)} left"
 
 
 def _end_with(parent: int) -> None:

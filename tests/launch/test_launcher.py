@@ -101,6 +101,16 @@ def test_a_job_beside_others_ends_by_the_file_and_prints_into_its_log(monkeypatc
     assert Path("user/saved").exists()
 
 
+def test_the_start_of_a_job_says_how_long_the_rest_takes(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(launcher, "run_in_child", lambda job, file, beside: Outcome())
+    (tmp_path / "1.begun").touch()
+    minute_ago = time.time() - 60
+    os.utime(tmp_path / "1.begun", (minute_ago, minute_ago))
+    (tmp_path / OUTCOME.format(1)).write_text("{}")
+    work(tmp_path, total=3)({"job": 0})
+    assert "1 of 3: ; about 2 min " in capsys.readouterr().err  # one took a minute, two are left
+
+
 def process_of(lr: float) -> int | None:
     """The process of the run with a learning rate, once it trains."""
     for folder in Path("outputs/quickstart").glob("2*"):

@@ -46,7 +46,8 @@ from embedrun.training import gradient, processes, shards, step
 
 
 def _plan_seen(checker: Checker, plain: Plain) -> list[DataSet]:
-    given, seen = group_of(plain, "evaluation").get("contamination"), []
+    given = group_of(plain, "evaluation").get("contamination")
+    seen: list[DataSet] = []
     for word in given if isinstance(given, list) else [given]:
         if not isinstance(word, str):
             continue  # the schema check has reported it
@@ -480,7 +481,7 @@ def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
 
 def _plan_scoring(
     checker: Checker, plain: Plain, dataset: DataSet | None
-) -> tuple[dict[str, Task], DataSet | None]:
+) -> tuple[dict[str, Task], list[DataSet]]:
     tasks = plan_tasks(checker, group_of(plain, "evaluation").get("tasks"), dataset, "evaluation.tasks", {})
     seen = _plan_seen(checker, plain)
     check_prompts(checker, plain)

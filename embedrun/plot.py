@@ -376,11 +376,12 @@ def forest(
     """
     lines: list[str] = []  # headings and names, from the top
     place: dict[str, int] = {}
-    for name in bars:
-        heading = groups.get(name, "")
-        lines += [heading] if heading and heading not in lines else []
-        place[name] = len(lines)
-        lines.append(name.removeprefix(f"{heading}: "))
+    for heading in sorted({groups.get(name, ""): None for name in bars}, key=bool):  # those without one first
+        lines += [heading] if heading else []
+        for name in bars:
+            if groups.get(name, "") == heading:
+                place[name] = len(lines)
+                lines.append(name.removeprefix(f"{heading}: "))
     figure, (axis,) = subplots(1, 1, (8, 1.3 + 0.3 * len(lines)), "")
     for name, (mean, (low, high)) in bars.items():
         axis.plot([low, high], [place[name]] * 2, color="tab:blue")

@@ -190,8 +190,13 @@ def test_a_curve_has_its_band_the_printed_points_and_the_optimum(tmp_path: Path,
 
 
 def test_claims_stand_below_the_heading_of_their_group_with_what_a_paper_prints(tmp_path: Path, axes):
-    bars = {"Terms: AnglE": (0.2, (-0.1, 0.5)), "Terms: RAOE": (0.1, (0.0, 0.2)), "MSE": (1.0, (0.5, 1.5))}
-    groups = {"Terms: AnglE": "Terms", "Terms: RAOE": "Terms", "MSE": ""}
-    plot.forest(bars, "points", tmp_path / "claims.png", printed={"Terms: RAOE": 0.8}, groups=groups)
-    assert [label.get_text() for label in axes[0].get_yticklabels()] == ["Terms", "AnglE", "RAOE", "MSE"]
-    assert axes[0].lines[-1].get_xydata().tolist() == [[0.8, 2.0]]  # on RAOE's line
+    groups = {"Terms: AnglE": "Terms", "Labels: SimCSE": "Labels", "MSE": "", "Terms: RAOE": "Terms"}
+    bars = {name: (0.1, (-0.1, 0.3)) for name in groups}
+    more = {"printed": {"Terms: RAOE": 0.8}, "each": {"Terms: RAOE": [0.0, 0.2]}, "least": 0.3}
+    plot.forest(bars, "points", tmp_path / "claims.png", groups=groups, **more)
+    shown = [label.get_text() for label in axes[0].get_yticklabels()]
+    assert shown == ["MSE", "Terms", "AnglE", "RAOE", "Labels", "SimCSE"]
+    drawn = [line.get_xydata().tolist() for line in axes[0].lines]
+    assert [[0.0, 3.0], [0.2, 3.0]] in drawn  # each run, on RAOE's line
+    assert drawn[-1] == [[0.8, 3.0]]
+    assert [patch.get_width() for patch in axes[0].patches] == [0.6]

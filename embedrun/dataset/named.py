@@ -24,7 +24,7 @@ _SPLIT = re.compile(r"(.+)_(train|dev|test)")
 
 
 def words() -> list[str]:
-    """Every data set that needs no options, and the members of `sts`, `senteval` and `captions`."""
+    """Every data set that needs no options, and the members of others, such as `sts12` and `mr`."""
     names = set(family.names("dataset")) - {"captions"}  # its members have names
     return sorted([*filter(_is_complete, names), *_MEMBERS])
 

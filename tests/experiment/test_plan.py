@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from embedrun.config.compose import composed
@@ -7,7 +9,9 @@ from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.published import Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.errors import ConfigError
+from embedrun.experiment.data import read_splits, seen_rows
 from embedrun.experiment.plan import plan_evaluate, plan_train
+from embedrun.store import Store
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -166,3 +170,10 @@ def test_patience_needs_more_than_one_score():
     assert found.startswith("training.patience: there is one dev score, at the end")
     every = ("training.patience=2", "training.evaluate_every=null", "training.evaluations_per_epoch=2")
     assert plan_train(plain(QUICK, *every)).config.training.patience == 2
+
+
+def test_each_data_set_that_a_model_has_seen_is_read():
+    plan = plan_train(plain(QUICK, "evaluation.contamination=[toy,nli_three_way]"))
+    assert {("toy", "train"), ("nli", "train")} <= {(one.name, split) for one, split in read_splits(plan)}
+    plan = plan_train(plain(QUICK, "evaluation.contamination=[toy,toy]"))
+    assert [rows.name for rows in seen_rows(plan, Store(Path()))] == ["toy", "toy"]

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from made_runs import made_run
 
+from embedrun.plot import forest
+from embedrun.study import registration
+
 pytestmark = pytest.mark.usefixtures("_alone")
 
 HEAD = "+experiment=quickstart"
@@ -59,7 +62,7 @@ def test_a_seal_says_whether_files_differ_from_its_commit(embedrun):
         seal.unlink()
 
 
-def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):
+def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun, monkeypatch):
     assert "needs two" not in embedrun("claims", "claims.yaml", "--plan", "--sd", "0.5").err
     ended = embedrun("claims", "claims.yaml", "--seal")
     assert ended.code == 0, ended.err
@@ -69,6 +72,10 @@ def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):
     assert lacking.code == 3
     assert "'AnglE' and 'slow' need two finished seeds each" in lacking.err
     high, low = made(noise=0.5), made("training.lr=1e-6", noise=3.0)
+    drawn = {}
+    monkeypatch.setattr(
+        registration, "forest", lambda *given, **more: drawn.update(more) or forest(*given, **more)
+    )
     ended = embedrun("claims", "claims.yaml")
     assert f"sealed {seal['sealed']}" in ended.err
     assert "unchanged" in ended.err
@@ -78,6 +85,8 @@ def test_claims_are_sealed_before_the_first_run_and_decided_after_it(embedrun):
     assert f" {sum(each) / 3:+.2f} " in line
     assert line.split()[-2:] == ["yes", "+1.25"]
     assert Path("outputs/tables/mine_claims.png").is_file()
+    assert (drawn["least"], drawn["printed"]) == (0.5, {"a high lr is better": 1.25})
+    assert drawn["each"]["a high lr is better"] == pytest.approx(each)
     # All dev scores are 100: the gaps differ as much, the other way round.
     (line,) = [line for line in ended.out.splitlines() if line.startswith("it closes the gap")]
     assert f" {sum(each) / 3:+.2f} " in line

@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
         if folder is not None:
             table, given.outputs = str(Path(place, "table.yaml")), folder
             Path(table).write_text(yaml.safe_dump(table_of_runs([folder]), sort_keys=False), encoding="utf-8")
-        asked = Asked(str(table), claims, tuple(overrides), given.config_dir)
+        asked = Asked(str(table), claims, tuple(overrides), config_dir=given.config_dir)
         (work := Path(place, "pack")).mkdir()
         count, lacking = write(asked, given.outputs, given.output, work)
     for line in lacking:

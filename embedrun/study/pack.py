@@ -21,7 +21,7 @@ from embedrun.study import registration
 from embedrun.study.marks import judged
 from embedrun.table.cells import Cells, Slot
 from embedrun.table.formats import markdown
-from embedrun.table.preset import FILE, Table, load, table_file
+from embedrun.table.preset import FILE, Table, changes, load, table_file
 from embedrun.table.sheet import sheet_of
 
 MANIFEST, TABLE, CLAIMS = "manifest.json", "table.md", "claims.txt"
@@ -41,7 +41,7 @@ class Asked:
 
     Args:
         table: name of its file; `claims` is that of the claims.
-        overrides: of every run.
+        overrides: of every run; `changed` are those that make it differ from the paper's.
         config_dir: the author's own presets.
         lacking: seeds of rows that no run had when it was packed, in words.
     """
@@ -49,6 +49,7 @@ class Asked:
     table: str
     claims: str | None = None
     overrides: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     config_dir: Path | None = None
     lacking: tuple[str, ...] = ()
 
@@ -85,7 +86,7 @@ def write(asked: Asked, outputs: Path, target: Path, work: Path) -> tuple[int, l
             shutil.copyfile(path, place / path.relative_to(run))
     name = Path(asked.table).name if asked.table.endswith(FILE) else f"{asked.table.replace('/', '_')}.yaml"
     shutil.copyfile(table_file(asked.table), work / name)
-    inside = Asked(name, overrides=asked.overrides)
+    inside = Asked(name, overrides=asked.overrides, changed=tuple(filter(changes, asked.overrides)))
     if asked.config_dir is not None:
         for path in (one for one in asked.config_dir.rglob("*") if one.suffix in FILE):
             (work / "conf" / path.relative_to(asked.config_dir)).parent.mkdir(parents=True, exist_ok=True)
@@ -128,6 +129,7 @@ def _write_zip(asked: Asked, work: Path, target: Path) -> None:
         "table": asked.table,
         "claims": asked.claims,
         "overrides": list(asked.overrides),
+        "changed": list(asked.changed),
         "conf": asked.config_dir is not None,
         "lacking": list(asked.lacking),
         "files": {name: sha256(work / name) for name in names},
@@ -143,7 +145,8 @@ def recomputed(asked: Asked, folder: Path, cells: Cells) -> tuple[dict[str, str]
     """The texts of the table and of the claims from the runs below a folder, and which seeds are missing."""
     table = asked.loaded(folder)
     slots = cells.find(table)
-    sheet = judged(sheet_of(table, slots, extra=cells.extra), table, slots, marks=True)
+    sheet = sheet_of(table, slots, extra=cells.extra, changed=asked.changed)
+    sheet = judged(sheet, table, slots, marks=True)
     texts = {TABLE: markdown(replace(sheet, commands=()))}
     lacking: dict[str, list[str]] = {}
     for slot in cells.find(table, cells.asked(table)):
@@ -187,6 +190,7 @@ def unpack(pack: Path, work: Path) -> tuple[Asked, list[str]]:
             str(manifest["table"]),
             manifest["claims"],
             tuple(manifest["overrides"]),
+            tuple(manifest["changed"]),
             Path("conf") if manifest["conf"] else None,
             tuple(manifest["lacking"]),
         )

@@ -330,18 +330,20 @@ def sheet_of(
     *,
     scale: Scale | None = None,
     extra: Sequence[str] = (),
+    changed: Sequence[str] | None = None,
     counted: Counted = NOT_COUNTED,
 ) -> Sheet:
     """The table with what was measured beside what is printed, from slots as `find_slots` gives them.
 
     `scale` is the reduced setting of the runs or None; `extra` are overrides of every run, beside those of
-    its row.
+    its row, and `changed` those of them that make it differ from the paper's: None asks this machine, which
+    has a copy of a model or not.
     """
     made = chosen(slots)
     slots = made.slots
     setting = scale if scale and slots else Scale("", "")  # a table without runs is in no setting
     extra = extra if slots else ()
-    changed = list(filter(changes, extra))
+    changed = list(filter(changes, extra)) if changed is None else list(changed)
     compared = not setting.name and not changed
     rows = []
     for row in table.rows:

@@ -60,6 +60,20 @@ def test_a_study_that_is_still_running_is_packed_with_what_its_claims_lack(embed
     assert lacking in ended.out
 
 
+def test_a_pack_made_with_a_copy_of_the_model_is_verified_where_that_is_not(embedrun):
+    whole, copy = "backbone.name=of/the-hub", "backbone.name=copy"
+    Path("mine.yaml").write_text(TABLE.replace(HEAD, f"{HEAD}, backbone.scratch=null, {whole}"))
+    Path("copy").mkdir()
+    for seed in (1, 2, 3):
+        made_run(Path("outputs"), [HEAD, "backbone.scratch=null", "training.lr=1e-3", copy], seed, noise=0.5)
+    assert embedrun("pack", "mine.yaml", copy, "-o", "pack.zip").code == 0
+    for folder in ("outputs", "copy"):
+        shutil.rmtree(folder)
+    ended = embedrun("verify", "pack.zip")
+    assert ended.code == 0, ended.err
+    assert "compared with nothing" not in ended.out
+
+
 def repacked(pack: Path, change: Callable[[Path], None]) -> str:
     """The same pack after a change in its folder, with hashes that fit: its author has made it so."""
     folder = Path("opened")

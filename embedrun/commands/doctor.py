@@ -21,6 +21,7 @@ from embedrun.config import presets
 from embedrun.console import clean, fitted, room, size, wrapped
 from embedrun.errors import UNEXPECTED, DataError, install_extra
 from embedrun.files import to_printed_json
+from embedrun.runs.directory import processor
 
 _EXAMPLES = """examples:
   embedrun doctor
@@ -139,7 +140,7 @@ def _machine() -> Iterator[Finding]:
     cpuinfo = Path("/proc/cpuinfo")
     flags = cpuinfo.read_text(encoding="utf-8", errors="replace").split() if cpuinfo.is_file() else []
     bf16 = next((flag for flag in ("amx_bf16", "avx512_bf16", "bf16") if flag in flags), "emulated, slower")
-    yield Finding("processor", "ok", f"{platform.machine()}, {cores}; fp32, bf16 ({bf16})")
+    yield Finding("processor", "ok", f"{processor()}, {cores}; fp32, bf16 ({bf16})")
     page = os.sysconf("SC_PAGE_SIZE")
     whole, free = (size(page * os.sysconf(name)) for name in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
     yield Finding("memory", "ok", f"{whole}, {free} unused")

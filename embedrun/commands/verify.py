@@ -13,10 +13,12 @@ from embedrun.commands.command_line import Parser
 from embedrun.commands.reproduce import trained
 from embedrun.console import clean, say, score_text
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain
+from embedrun.runs.reading import RunFiles, at
 
 if TYPE_CHECKING:
     from embedrun.study.pack import Asked
-    from embedrun.table.cells import Cells, Measured, Slot
+    from embedrun.table.cells import Cells, Measured
 
 _EPILOG = """Every score, mean, deviation, interval, mark and verdict is computed anew from the predictions of
 each row, and held against what was printed. Exit code 1 if anything differs. Nothing in a pack is run; with
@@ -83,24 +85,31 @@ def _rerun(given: argparse.Namespace, asked: "Asked", folder: Path, packed: "Cel
     """Train some of the packed runs anew; whether one failed, or has another score as printed."""
     conf = None if asked.config_dir is None else folder / asked.config_dir
     table = asked.loaded(folder)
-    slots = [slot for slot in packed.find(table) if slot.run is not None]
+    slots = [(slot, slot.run) for slot in packed.find(table) if slot.run is not None]
     wrong = False
-    for slot in random.Random(given.seed).sample(slots, min(given.rerun, len(slots))):
+    for slot, run in random.Random(given.seed).sample(slots, min(given.rerun, len(slots))):
         cell = replace(slot.cell, overrides=slot.overrides[:-1])  # with those of every run, without the seed
         one = replace(table, rows=[replace(slot.row, cells=(cell,))], seeds=[slot.seed])
         runs = trained(one, asked.overrides, config_dir=conf, again=True)
-        lines = ["it failed"] if isinstance(runs, int) else _unlike(slot, runs[slot.row.id][slot.seed])
+        lines = ["it failed"] if isinstance(runs, int) else _unlike(run, runs[slot.row.id][slot.seed])
         for line in lines or ["every score is the same as printed"]:
             say(f"rerun of {slot.row.id}, seed {slot.seed}: {line}")
         wrong = wrong or bool(lines)
     return wrong
 
 
-def _unlike(packed: "Slot", rerun: "Measured") -> list[str]:
-    assert packed.run is not None
+def _unlike(packed: "Measured", rerun: "Measured") -> list[str]:
     now = rerun.scores
     printed = {
         key: (score_text(key, value), score_text(key, now[key]) if key in now else "not there")
-        for key, value in packed.run.scores.items()
+        for key, value in packed.scores.items()
     }
-    return [f"{key} is {there}, packed {was}" for key, (was, there) in printed.items() if was != there]
+    lines = [f"{key} is {there}, packed {was}" for key, (was, there) in printed.items() if was != there]
+    then, here = (_machine(RunFiles.read(run.path).environment) for run in (packed, rerun))
+    if lines and then != here:
+        lines.append(f"it was trained on {then}, and now on {here}")
+    return lines
+
+
+def _machine(environment: Plain) -> str:
+    return f"{at(environment, 'cpu.type')} with torch {at(environment, 'versions.torch')}"

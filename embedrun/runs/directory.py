@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -273,7 +273,7 @@ def describe(data: Mapping[str, str]) -> Plain:
         "command": clean(masked(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cpu": {"count": os.cpu_count(), "threads": torch.get_num_threads(), "type": platform.machine()},
+        "cpu": {"count": os.cpu_count(), "threads": torch.get_num_threads(), "type": processor()},
         "gpu": gpu,
         "cuda": torch.version.cuda,
         "versions": {name: _version(name) for name in _PACKAGES},
@@ -281,6 +281,15 @@ def describe(data: Mapping[str, str]) -> Plain:
         "variables": {name: clean(os.environ[name]) for name in _VARIABLES if name in os.environ},
         "data": dict(data),
     }
+
+
+def processor() -> str:
+    """The name of the processor, such as `AMD EPYC Processor`; its architecture where Linux does not tell."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
 
 
 def _version(package: str) -> str | None:

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 import embedrun
 from embedrun.errors import DISK, NO_CHECKPOINT, RunFailed, exit_code
 from embedrun.files import Plain, copy_mode, fsync, read_json, sha256
+from embedrun.runs.directory import processor
 from embedrun.training.shards import fill, whole
 
 SCHEMA = 2
@@ -436,7 +437,7 @@ def versions() -> dict[str, str]:
         "numpy": version("numpy"),
         "cuda": (torch.version.cuda or "none") if used else "none",
         "devices": ", ".join(devices) or "none",
-        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "cpu": f"{processor()}, {torch.backends.cpu.get_cpu_capability()}",
         "threads": str(torch.get_num_threads()),
     }
 

@@ -203,9 +203,12 @@ def test_a_drawn_run_is_trained_again_and_compared(embedrun, monkeypatch):
     assert ended.code == 0, ended.err
     assert "every score is the same as printed" in ended.err
     assert len(list(Path("outputs").rglob("results.json"))) == 2
-    made_run(Path("made"), short, 42, noise=0.5)  # nobody has trained it
+    made = made_run(Path("made"), short, 42, noise=0.5)  # nobody has trained it
+    elsewhere = {"cpu": {"type": "Abacus"}, "versions": {"torch": "0.1"}}
+    (made / "environment.json").write_text(json.dumps(elsewhere))
     assert embedrun("pack", "made", "-o", "made.zip").code == 0
     ended = embedrun("verify", "made.zip", "--rerun", "1")
     assert ended.code == 1
     assert "toy_dev/spearman is " in ended.err
     assert ", packed 50.00" in ended.err
+    assert "it was trained on Abacus with torch 0.1, and now on " in ended.err

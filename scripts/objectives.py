@@ -11,7 +11,6 @@ choose each row's lr; where one is not the preset's, the script says which, and 
 import argparse
 import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from embedrun.experiment.scoring import dataset_of
 from embedrun.plot import save, subplots
 from embedrun.rows import Rows
 from embedrun.runs import listing
+from embedrun.runs.directory import processor
 from embedrun.store import Store
 from embedrun.study import registration
 from embedrun.study.claims import Decision, Scored, estimate
@@ -236,14 +236,6 @@ def of_training(run: Path, config: Mapping[str, Any], memory: int) -> dict[str, 
 def said(*command: str) -> str:
     """What a command prints."""
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-
-
-@cache
-def processor() -> str:
-    """Its name."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 # Running.

@@ -13,7 +13,6 @@ from embedrun.commands.command_line import Parser
 from embedrun.commands.reproduce import trained
 from embedrun.console import clean, say, score_text
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain
 from embedrun.runs.reading import RunFiles, at
 
 if TYPE_CHECKING:
@@ -105,11 +104,11 @@ def _unlike(packed: "Measured", rerun: "Measured") -> list[str]:
         for key, value in packed.scores.items()
     }
     lines = [f"{key} is {there}, packed {was}" for key, (was, there) in printed.items() if was != there]
-    then, here = (_machine(RunFiles.read(run.path).environment) for run in (packed, rerun))
-    if lines and then != here:
+    if lines and (then := _machine(packed)) != (here := _machine(rerun)):
         lines.append(f"it was trained on {then}, and now on {here}")
     return lines
 
 
-def _machine(environment: Plain) -> str:
+def _machine(run: "Measured") -> str:
+    environment = RunFiles.read(run.path).environment
     return f"{at(environment, 'cpu.type')} with torch {at(environment, 'versions.torch')}"

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from embedrun.runs.directory import processor
+
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 
@@ -23,10 +25,9 @@ def machine() -> dict[str, Any]:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
-    name = next((line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line), "?")
     words = set(text.split())
     return {
-        "processor": name,
+        "processor": processor(),
         "flags": [flag for flag in FLAGS if flag in words],
         "threads": torch.get_num_threads(),
         "load": [round(one, 1) for one in os.getloadavg()],

@@ -1,8 +1,13 @@
 import json
 import subprocess
+from pathlib import Path
+
+import pytest
 
 from embedrun.runs import directory
 from embedrun.runs.directory import describe
+
+CPUINFO = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").is_file() else ""
 
 
 def test_no_secret_of_the_environment_is_recorded(monkeypatch):
@@ -11,6 +16,11 @@ def test_no_secret_of_the_environment_is_recorded(monkeypatch):
     text = json.dumps(describe({}))
     assert "canary" not in text
     assert "HF_TOKEN" not in text
+
+
+@pytest.mark.skipif("model name" not in CPUINFO, reason="Linux names no processor here")
+def test_the_processor_is_recorded_by_its_name():
+    assert f": {describe({})['cpu']['type']}\n" in CPUINFO
 
 
 def test_commit_and_changes_of_a_checkout_are_recorded_where_git_knows_them(tmp_path, monkeypatch):

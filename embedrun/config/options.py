@@ -333,7 +333,7 @@ class EvaluationConfig:
         None, unit="also scores of vectors stored as these; float32 is always scored"
     )
     contamination: str | list[str] | None = option(
-        None, unit="earlier training data of the model, one or a list; left out of `_clean` scores"
+        None, unit="data that the model has seen, as stsb or stsb_dev, or a list; left out of `_clean` scores"
     )
     near: float | None = option(
         None,

@@ -97,7 +97,7 @@ def commits(config: TrainConfig) -> dict[str, str]:
 
 def seen_rows(plan: TrainPlan | EvaluatePlan, store: Store) -> list[Rows]:
     """The rows that the model had seen before: of `evaluation.contamination`."""
-    return [dataset.read("train", store) for dataset in plan.seen]
+    return [dataset.read(split, store) for dataset, split in plan.seen]
 
 
 def digest(folder: Path) -> str:
@@ -230,7 +230,7 @@ class Divided:
 def read_splits(plan: TrainPlan) -> list[tuple[DataSet, str]]:
     """Every split of a data set that a run reads."""
     tasks = [*scoring.splits_of(plan.tasks, plan.dataset), *scoring.splits_of(plan.dev_tasks, None)]
-    named = [(plan.dataset, "train"), (plan.dev, "dev"), *((seen, "train") for seen in plan.seen)]
+    named = [(plan.dataset, "train"), (plan.dev, "dev"), *plan.seen]
     splits = [
         (part, split) for data, split in named if data is not None for part in each(data, split).values()
     ]

@@ -55,7 +55,7 @@ def run(
         search.same_config(resumed, plain)
     store = Store.find(config.data_dir)
     splits = scoring.splits_of(plan.tasks, plan.dataset)
-    splits += [(dataset, "train") for dataset in plan.seen]
+    splits += plan.seen
     model = notices.model_of(config)
     data.check_places(splits, plan.tasks, model, None, store)
     scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation)

@@ -25,7 +25,7 @@ from embedrun.config.decides import is_own
 from embedrun.config.mixture import NAME, OF_PART, SPLITS_SCORED, alone, data_sets, is_mix, parts_of, placed
 from embedrun.dataset import DataSet, columns_of, graded, roles_of, views_of
 from embedrun.dataset.mix import Mix, Part, each
-from embedrun.dataset.named import data_set, data_split
+from embedrun.dataset.named import data_split
 from embedrun.dataset.published import Stsb
 from embedrun.dataset.split import is_ranked
 from embedrun.errors import ConfigError
@@ -45,21 +45,16 @@ from embedrun.signals import seconds_of
 from embedrun.training import gradient, processes, shards, step
 
 
-def _plan_seen(checker: Checker, plain: Plain) -> list[DataSet]:
+def _plan_seen(checker: Checker, plain: Plain) -> list[tuple[DataSet, str]]:
     given = group_of(plain, "evaluation").get("contamination")
-    seen: list[DataSet] = []
+    seen: list[tuple[DataSet, str]] = []
     for word in given if isinstance(given, list) else [given]:
         if not isinstance(word, str):
             continue  # the schema check has reported it
         try:
-            seen.append(data_set(word))
+            seen.append(data_split(word, "train"))
         except ValueError as fault:
             checker.problems.append(f"evaluation.contamination: {fault}")
-            continue
-        if "train" not in seen[-1].splits:
-            checker.problems.append(
-                f"evaluation.contamination: {word} has no train split, so none trains on it"
-            )
     return seen
 
 
@@ -267,7 +262,7 @@ class TrainPlan:
         dataset: of a mixture, that which has the others.
         dev: the data set whose `dev` split selects the checkpoint; None for no such split.
         losses: of each part of a mixture; one under '' of a single data set, or where all parts have one.
-        seen: the data sets of `evaluation.contamination`.
+        seen: the data sets of `evaluation.contamination` and their splits.
         dev_tasks: what else is scored on dev splits, by name.
         held: parts of which some training rows are held out to select, as far as there are enough; '' is the
             part of a single data set.
@@ -278,7 +273,7 @@ class TrainPlan:
     dev: DataSet | None
     tasks: dict[str, Task]
     losses: dict[str, Losses]
-    seen: list[DataSet]
+    seen: list[tuple[DataSet, str]]
     dev_tasks: dict[str, Task] = field(default_factory=dict)
     held: tuple[str, ...] = ()
 
@@ -290,7 +285,7 @@ class EvaluatePlan:
     config: EvaluateConfig
     dataset: DataSet | None
     tasks: dict[str, Task]
-    seen: list[DataSet]
+    seen: list[tuple[DataSet, str]]
 
 
 def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
@@ -481,7 +476,7 @@ def _check_evaluation(checker: Checker, config: EvaluateConfig) -> None:
 
 def _plan_scoring(
     checker: Checker, plain: Plain, dataset: DataSet | None
-) -> tuple[dict[str, Task], list[DataSet]]:
+) -> tuple[dict[str, Task], list[tuple[DataSet, str]]]:
     tasks = plan_tasks(checker, group_of(plain, "evaluation").get("tasks"), dataset, "evaluation.tasks", {})
     seen = _plan_seen(checker, plain)
     check_prompts(checker, plain)

@@ -175,5 +175,6 @@ def test_patience_needs_more_than_one_score():
 def test_each_data_set_that_a_model_has_seen_is_read():
     plan = plan_train(plain(QUICK, "evaluation.contamination=[toy,nli_three_way]"))
     assert {("toy", "train"), ("nli", "train")} <= {(one.name, split) for one, split in read_splits(plan)}
-    plan = plan_train(plain(QUICK, "evaluation.contamination=[toy,toy]"))
-    assert [rows.name for rows in seen_rows(plan, Store(Path()))] == ["toy", "toy"]
+    plan = plan_train(plain(QUICK, "evaluation.contamination=[toy,toy_dev]"))
+    read = [(rows.name, rows.split) for rows in seen_rows(plan, Store(Path()))]
+    assert read == [("toy", "train"), ("toy", "dev")]

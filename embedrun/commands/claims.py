@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
     file = registration.read(given.file)
     slots = []
-    if given.sd is None and (file.evidence is None or given.seal):
+    if given.sd is None:
         slots = Cells([given.outputs], extra=given.overrides, config_dir=given.config_dir).find(file.of)
     if given.seal:
         made = file.make_seal(slots)

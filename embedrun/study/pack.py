@@ -111,8 +111,6 @@ def _runs_of(slot: Slot) -> Iterator[Path]:
 def _with_claims(claims: str, table: str, work: Path) -> str:
     """Copy the file of claims and its seal, unchanged; the name that it has in the pack."""
     file = registration.read(claims)
-    if file.evidence is not None:
-        raise ConfigError(f"{claims}: a pack has run directories; it cannot have evidence: {file.evidence}")
     if Path(file.table).name != table and f"{file.table.replace('/', '_')}.yaml" != table:
         raise ConfigError(f"{claims}: its claims are of {file.table}, not of the packed table")
     for path in filter(Path.is_file, (file.path, file.seal)):

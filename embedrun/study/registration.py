@@ -13,9 +13,6 @@ claims:
   - {name: the same on dev, better: AnglE, worse: CoSENT, statistic: Dev, group: On dev}
   - {name: RAOE over CoSENT, better: RAOE, worse: CoSENT, printed: 1.2}  # the difference that a paper prints
 ```
-
-Instead of run directories, `evidence: DIR` names a folder of JSON files, one a run: its `rows`, its `seed`,
-and for each statistic the score and `"<statistic> draws"`, the score of each resample of the test rows.
 """
 
 import subprocess
@@ -25,18 +22,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from embedrun import __version__
 from embedrun.config.check import nearest
-from embedrun.config.compose import Compositions
 from embedrun.config.options import option
 from embedrun.console import fitted
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, as_written, expanded, publish, read_json, sha256, to_json
 from embedrun.plot import forest
-from embedrun.study.claims import ALPHA, LEAST, Claim, Correction, Decision, Runs, Scored, decide, sides_of
-from embedrun.study.drawn import evidence, order_of
+from embedrun.study.claims import ALPHA, LEAST, Claim, Correction, Decision, Runs, decide, sides_of
+from embedrun.study.drawn import evidence
 from embedrun.table.cells import Slot
 from embedrun.table.choice import chosen
 from embedrun.table.preset import FILE, Table, checked, load, table_file
@@ -73,7 +67,6 @@ class _File:
     least: float = option(LEAST, unit="points", at_least=0)
     alpha: float = option(ALPHA, unit="", above=0, below=1)
     correction: Correction = "holm"
-    evidence: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -112,28 +105,12 @@ class Registration(_File):
         return list(dict.fromkeys(both))
 
     def runs(self, slots: Sequence[Slot]) -> Runs:
-        """By side of a claim and seed, the scores: of the runs of slots, or of the files of `evidence`."""
-        if self.evidence is not None:
-            return self.runs_of_files(_published(self.path.parent / self.evidence))
+        """By side of a claim and seed, the scores of the runs of slots."""
         counting = chosen(slots).slots
         return {
             f"{row}|{statistic}": evidence(self.of, row, statistic, counting)
             for row, statistic in self._sides
         }
-
-    def runs_of_files(self, published: Sequence[Plain]) -> Runs:
-        """The same of what the files of `evidence` have."""
-        cells = {row.id: row.cells[0] for row in self.of.rows}
-        found: dict[str, dict[int, Scored]] = {}
-        for row, statistic in self._sides:
-            order = order_of(Compositions().config(cells[row].command, cells[row].overrides))
-            own = [one for one in published if row in one["rows"] and statistic in one]
-            drawn = [np.array(one[f"{statistic} draws"]) for one in own]  # (draws,) each
-            found[f"{row}|{statistic}"] = {
-                one["seed"]: Scored(one[statistic], draws, order)
-                for one, draws in zip(own, drawn, strict=True)
-            }
-        return found
 
     def decide(self, runs: Runs) -> list[Decision]:
         """What became of the claims; DataError where a side has fewer than two seeds."""
@@ -196,8 +173,8 @@ class Registration(_File):
             told = "a seal is never renewed: state other claims in another file"
             raise ConfigError(f"{self.seal} exists; {told}")
         began = [slot for slot in slots if slot.row.id in self.rows and _begun(slot)]
-        if began or self.evidence is not None:
-            where = f"{began[0].row.id}, seed {began[0].seed}" if began else f"in {self.evidence}"
+        if began:
+            where = f"{began[0].row.id}, seed {began[0].seed}"
             raise ConfigError(f"{self.name}: --seal comes before the first run; there is one: {where}")
         sealed = {**self.marks(), "sealed": datetime.now(UTC).isoformat(timespec="seconds")}
         made = {"schema": 1, **sealed, "commit": _commit(self.path.parent), "embedrun": __version__}
@@ -235,16 +212,6 @@ def _commit(folder: Path) -> str | None:
         return None
 
 
-def _published(folder: Path) -> list[Plain]:
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        with as_written(path, "rows, seed, scores and draws of one run", "restore it"):
-            found.append(read_json(path))
-    if not found:
-        raise DataError(f"{folder}: no JSON file of a run; evidence: names a folder")
-    return found
-
-
 def read(path: str, table: str | None = None) -> Registration:
     """The claims of a file, of the table that it names or of another one; ConfigError with every fault."""
     file = checked(_File, expanded(path), path, path)
@@ -253,7 +220,7 @@ def read(path: str, table: str | None = None) -> Registration:
         table = str(own) if file.table.endswith(FILE) and own.is_file() else file.table
     of = load(table)
     ids, headings = [row.id for row in of.rows], [column.heading for column in of.columns]
-    faults = [f"statistic: no column {file.statistic!r}"] if _unknown(file.statistic, headings, file) else []
+    faults = [] if file.statistic in headings else [f"statistic: no column {file.statistic!r}"]
     for place, one in enumerate(file.claims):
         where = f"claims[{place}]"
         for side in (one.better, one.worse):
@@ -263,7 +230,7 @@ def read(path: str, table: str | None = None) -> Registration:
                 )
         if one.better == one.worse:
             faults.append(f"{where}: {one.better!r} on both sides")
-        if one.statistic and _unknown(one.statistic, headings, file):
+        if one.statistic and one.statistic not in headings:
             faults.append(f"{where}: no column {one.statistic!r}{nearest(one.statistic, headings)}")
     names = [(one.group, one.name) for one in file.claims]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
@@ -273,7 +240,3 @@ def read(path: str, table: str | None = None) -> Registration:
     if faults:
         raise ConfigError([f"{path}: {fault}" for fault in faults])
     return Registration(**{**vars(file), "table": table, "of": of})
-
-
-def _unknown(statistic: str, headings: Sequence[str], file: _File) -> bool:
-    return file.evidence is None and statistic not in headings

@@ -56,8 +56,8 @@ ROWS = {
     "raoe/table8": (3, 0, 0, 0),
     "raoe/table9": (3, 0, 0, 0),  # of two runs each
     "study/sick": (7, 0, 0, 0),
+    "study/cut": (10, 0, 0, 0),
     "study/stages": (4, 0, 0, 0),
-    "study/objectives": (27, 3, 0, 0),  # 19 compared, 2 of one lr alone, 2 grouped, 4 uncut
 }
 GROUPS = presets.groups()
 GEOMETRY = ("alignment", "uniformity", "anisotropy", "saturation", "gradient", "wasserstein")

@@ -75,7 +75,8 @@ def _sorted(words: Sequence[str]) -> tuple[str | None, str | None, Path | None]:
             try:
                 content = read_yaml(expanded(word))
             except (OSError, ValueError) as fault:
-                problems.append(f"embedrun pack: {word}: cannot be read: {fault}")
+                reason = getattr(fault, "strerror", None) or fault
+                problems.append(f"embedrun pack: {word}: cannot be read: {reason}")
                 continue
             (claims if isinstance(content, dict) and "claims" in content else tables).append(word)
         elif word in names():

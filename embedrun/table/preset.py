@@ -313,7 +313,8 @@ def checked(schema: type[_Schema], path: Path, where: str, name: str) -> _Schema
     try:
         data = read_yaml(path)
     except (OSError, ValueError) as fault:
-        raise ConfigError(f"{where}: cannot be read: {fault}") from None
+        reason = getattr(fault, "strerror", None) or fault
+        raise ConfigError(f"{where}: cannot be read: {reason}") from None
     checker = Checker()
     file = checker.build(schema, {**(data if isinstance(data, Mapping) else {}), "name": name})
     if file is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import made_run
 
+from embedrun.errors import ConfigError
 from embedrun.plot import forest
 from embedrun.study import registration
 
@@ -124,3 +125,8 @@ def test_faults_of_a_file_are_said_together(embedrun):
     ):
         assert told in embedrun("claims", "claims.yaml", *words).err
     assert "expected one file of claims" in embedrun("claims", "a.yaml", "b.yaml").err
+
+
+def test_a_file_that_is_missing_is_named_in_words():
+    with pytest.raises(ConfigError, match=r"^other\.yaml: cannot be read: No such file or directory$"):
+        registration.read("other.yaml")

@@ -128,5 +128,5 @@ def test_faults_of_a_file_are_said_together(embedrun):
 
 
 def test_a_file_that_is_missing_is_named_in_words():
-    with pytest.raises(ConfigError, match=r"^other\.yaml: cannot be read: No such file or directory$"):
+    with pytest.raises(ConfigError, match=r"  other\.yaml: cannot be read: No such file or directory$"):
         registration.read("other.yaml")

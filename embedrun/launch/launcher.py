@@ -158,11 +158,12 @@ class Work:
         write_atomically(file, json.dumps(asdict(outcome)))
 
     def _left(self, folder: Path) -> str:
-        """What the other jobs take if they end as fast as those that have."""
+        """What the other jobs take if they end as fast as those that have; one that runs counts half."""
         done = len(list(folder.glob(OUTCOME.format("*"))))
         if done == 0:
             return ""
-        began = min(path.stat().st_mtime for path in folder.glob(_BEGUN.format("*")))
+        begun = [path.stat().st_mtime for path in folder.glob(_BEGUN.format("*"))]
+        began, done = min(begun), done + (len(begun) - 1 - done) / 2  # this one has just begun
         return f"; about {duration((time.time() - began) * (self.total - done) / done)} left"
 
 

@@ -101,14 +101,18 @@ def test_a_job_beside_others_ends_by_the_file_and_prints_into_its_log(monkeypatc
     assert Path("user/saved").exists()
 
 
-def test_the_start_of_a_job_says_how_long_the_rest_takes(monkeypatch, tmp_path, capsys):
+# One job took a minute; one that runs beside counts half.
+@pytest.mark.parametrize(("beside", "left"), [(False, 2), (True, 1)])
+def test_the_start_of_a_job_says_how_long_the_rest_takes(monkeypatch, tmp_path, capsys, beside, left):
     monkeypatch.setattr(launcher, "run_in_child", lambda job, file, beside: Outcome())
+    if beside:
+        (tmp_path / "2.begun").touch()
     (tmp_path / "1.begun").touch()
     minute_ago = time.time() - 60
     os.utime(tmp_path / "1.begun", (minute_ago, minute_ago))
     (tmp_path / OUTCOME.format(1)).write_text("{}")
     work(tmp_path, total=3)({"job": 0})
-    assert "1 of 3: ; about 2 min " in capsys.readouterr().err  # one took a minute, two are left
+    assert f"1 of 3: ; about {left} min " in capsys.readouterr().err
 
 
 def process_of(lr: float) -> int | None:
